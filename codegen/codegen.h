@@ -1,0 +1,35 @@
+/* Planned program to model.so and to text. */
+#ifndef HFTAC_CODEGEN_CODEGEN_H
+#define HFTAC_CODEGEN_CODEGEN_H
+
+#include "ir/plan.h"
+
+typedef struct CodegenOptions {
+    const char *march; /* "x86-64-v3", "native", ... */
+    int optimize;      /* -O0..-O3 */
+    bool verbose;      /* print the link command */
+    const char *version;
+} CodegenOptions;
+
+/* codegen/cpu: LLVM.  An opaque module, built once, written out in several forms. */
+typedef struct CpuModule CpuModule;
+
+/* Vector register size for a -march: 32 or 64; 0 and a sentence in *error if LLVM does not know it. */
+int cpu_vector_bytes(Arena *a, const char *march, const char **error);
+CpuModule *cpu_generate(Arena *a, const Plan *p, const CodegenOptions *o, const char **error);
+void cpu_print_llvm(const CpuModule *m, Text *out); /* before LLVM's passes at -O0, after them else */
+bool cpu_emit_asm(CpuModule *m, const char *path, const char **error);
+bool cpu_emit_object(CpuModule *m, const char *path, const char **error);
+void cpu_free(CpuModule *m);
+
+/* Links one object into a shared object with `ld -shared`: written beside `path` under a temporary name and
+ * renamed.  On failure nothing is left; *error is a sentence, *tool_missing tells exit code 4 from 3. */
+bool link_shared(Arena *a, const char *object, const char *path, bool verbose, const char **error, bool *tool_missing);
+
+/* codegen/cuda: CUDA C for the expression kernels of each entry, and as comments in place the cuBLAS calls for
+ * its contractions.  Needs no toolkit. */
+void cuda_print(Arena *a, const Plan *p, Text *out);
+/* Compiles that text with NVRTC for e.g. "sm_90"; -1 and a message if the toolkit was not there at build time. */
+int cuda_check(Arena *a, const char *source, const char *arch, const char **log);
+
+#endif

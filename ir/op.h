@@ -1,0 +1,111 @@
+/* The operator table and the attribute records, expanded from ops.def, scalars.def and attrs.def. */
+#ifndef HFTAC_IR_OP_H
+#define HFTAC_IR_OP_H
+
+#include "ir/type.h"
+
+typedef enum OpKind {
+    KIND_LEAF,
+    KIND_EXPR,
+    KIND_VIEW,
+    KIND_INDEX,
+    KIND_REDUCE,
+    KIND_CONTRACT,
+    KIND_SCATTER,
+    KIND_LOOP,
+    KIND_META
+} OpKind;
+
+typedef enum ScalarFn {
+#define SCALAR(NAME, arity, cost) SC_##NAME,
+#include "ir/scalars.def"
+    SC_COUNT
+} ScalarFn;
+
+enum { LEAF_INPUT, LEAF_STATE, LEAF_HYPER, LEAF_SCALAR, LEAF_SEED, LEAF_CONST };
+enum { VIEW_RESHAPE, VIEW_EXPAND, VIEW_PERMUTE, VIEW_SLICE, VIEW_LAYOUT };
+enum { INDEX_IOTA, INDEX_RANDOM, INDEX_PAD, INDEX_GATHER };
+enum { RED_SUM, RED_MAX, RED_MIN, RED_ARGMAX };
+
+typedef enum OpCode {
+#define OP(NAME, text, in, attrs, shape, grad, kind, data) OP_##NAME,
+#include "ir/ops.def"
+    OP_COUNT_
+} OpCode;
+
+typedef struct IntList {
+    int n;
+    int64_t v[MAX_RANK];
+} IntList;
+
+typedef struct RealList {
+    int64_t n;
+    const double *v; /* in the arena */
+} RealList;
+
+typedef enum AttrKind {
+#define FIELD(kind, name, init)
+#define RECORD(name, ...) ATTR_##name,
+#include "ir/attrs.def"
+    ATTR_COUNT_
+} AttrKind;
+
+#define ATTR_T_ints  IntList
+#define ATTR_T_reals RealList
+#define ATTR_T_int   int64_t
+#define ATTR_T_real  double
+#define ATTR_T_bool  bool
+#define ATTR_T_str   const char *
+#define ATTR_T_dtype DType
+
+/* The record that the node's row names, e.g. attrs.axes.keepdim. */
+typedef struct Attrs {
+    union {
+#define FIELD(kind, name, init) ATTR_T_##kind name;
+#define RECORD(name, ...)                                                                          \
+    struct {                                                                                       \
+        __VA_ARGS__                                                                                \
+    } name;
+#include "ir/attrs.def"
+    };
+} Attrs;
+
+struct Node;
+struct ShapeContext;
+
+/* Sets *type from the node's operands and attributes; reports and returns false if they do not fit.
+ * dtype and shape only: models is the caller's. */
+typedef bool ShapeRule(const struct ShapeContext *c, const struct Node *n, Type *type);
+
+typedef struct OpInfo {
+    const char *name; /* "ADD" */
+    const char *text; /* "add" */
+    int n_in;         /* -1: variadic */
+    AttrKind attrs;
+    OpKind kind;
+    int data;
+    const char *grad; /* the rule's name: "add", "none", "missing" */
+    ShapeRule *shape;
+} OpInfo;
+
+const OpInfo *op_info(OpCode op);
+/* OP_COUNT_ if there is none of that spelling. */
+OpCode op_find(const char *text);
+const char *op_kind_text(OpKind k);
+
+int scalar_arity(ScalarFn f);
+int scalar_cost(ScalarFn f);
+const char *scalar_text(ScalarFn f);
+
+void attrs_default(AttrKind kind, Attrs *a);
+bool attrs_equal(AttrKind kind, const Attrs *a, const Attrs *b);
+/* " name=value" for each field that is not its default. */
+void attrs_print(Text *out, AttrKind kind, const Attrs *a);
+/* Reads one field's value text as attrs_print writes it; false if the record has no such field or the text
+ * is no such value. */
+bool attrs_read(Arena *arena, AttrKind kind, Attrs *a, const char *field, const char *value);
+uint64_t attrs_hash(AttrKind kind, const Attrs *a);
+
+IntList ints_of(int n, const int64_t *v);
+
+#endif

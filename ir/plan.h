@@ -1,0 +1,100 @@
+/* A planned program: which nodes are computed together (kernels), in what order, and where values live.
+ *
+ * Fusion does not rewrite the graph.  A node is *materialised* if some kernel stores it; every other node is
+ * computed inside the kernels that read it.  A kernel is a list of stores over one iteration space; what a
+ * store computes is found by walking from its value to operands until a materialised node of another kernel
+ * or a leaf is met.  So a back end needs one thing per kind: how to evaluate a node at an index.
+ *
+ * All bits are decided here, for one model: a kernel is code for one model, and the models are a loop round it. */
+#ifndef HFTAC_IR_PLAN_H
+#define HFTAC_IR_PLAN_H
+
+#include "ir/graph.h"
+
+typedef enum BufferSpace {
+    BUF_STATE,   /* in the model's block of state; offset within it */
+    BUF_INPUT,   /* frame->inputs[index] */
+    BUF_HYPER,   /* frame->hypers, index */
+    BUF_SCALAR,  /* frame->scalars, index (order of model_abi.h) */
+    BUF_SEED,    /* frame->seeds */
+    BUF_CONST,   /* data in model.so: node->attrs.value */
+    BUF_SHARED,  /* one for all models, offset in frame->shared */
+    BUF_SCRATCH, /* of the thread that runs the model, offset in frame->scratch */
+    BUF_RESULT,  /* frame->results, f64, index */
+    BUF_OUTPUT   /* frame->outputs[index] */
+} BufferSpace;
+
+/* Where a value is.  stride: in elements, per logical axis (0 never occurs for an extent above 1). */
+typedef struct Buffer {
+    const char *name;
+    BufferSpace space;
+    DType dtype;
+    bool per_model; /* STATE, HYPER, SEED, RESULT, OUTPUT and `each` INPUTs: model b's is at b * model_bytes */
+    int index;
+    int64_t offset, bytes; /* bytes: of one model's */
+    int64_t model_bytes;   /* distance between models; 0 if shared or scratch */
+    Shape shape;
+    int64_t stride[MAX_RANK];
+    int first, last; /* kernels (positions in the entry) that write it first and read it last; SCRATCH, SHARED */
+} Buffer;
+
+typedef enum KernelKind {
+    KERNEL_EXPR,     /* kinds 1 and 2: expressions and reductions over a space */
+    KERNEL_CONTRACT, /* kind 3: one einsum with an epilogue */
+    KERNEL_SCATTER,
+    KERNEL_LOOP
+} KernelKind;
+
+typedef struct Store {
+    Node *value;
+    Buffer *to; /* value's axes and to->shape agree */
+} Store;
+
+/* space: the iteration space.  A store's value has the same rank and on each axis the space's extent or 1
+ * (KERNEL_EXPR): it is stored at the depth of its innermost axis that is not 1; or rank 0.
+ * In KERNEL_CONTRACT space is the einsum's result, all stores have it, and they depend on `contract` elementwise.
+ * vector: the axis of space that is innermost and vectorised; -1: none (rank 0: a reduction inside vectorises
+ * its own innermost axis).  order: loop order of the axes, outermost first, vector last. */
+typedef struct Kernel {
+    KernelKind kind;
+    const char *name; /* of the first store's value */
+    bool per_model;
+    Shape space;
+    int order[MAX_RANK];
+    int vector;
+    Store *stores;
+    int n_stores;
+    Node *contract; /* KERNEL_CONTRACT: the einsum; KERNEL_SCATTER: the scatter_add */
+} Kernel;
+
+/* One entry point: first the shared kernels, then - after the only barrier - the kernels of each model, which
+ * the run gives to its threads model by model. */
+typedef struct EntryPlan {
+    Graph *graph;
+    Kernel *kernels; /* shared ones first */
+    int n_kernels, n_shared;
+    Buffer **buffer; /* by node id: where the node's value can be read; NULL: computed where it is read */
+    int64_t scratch_bytes, shared_bytes;
+    const char **results; /* names of the entry's results, in order of BUF_RESULT index */
+    int n_results;
+} EntryPlan;
+
+typedef struct Plan {
+    Module *module;
+    EntryPlan *entries; /* in the order of module->graphs */
+    int n_entries;
+    Buffer *states;        /* by position in module->states */
+    int64_t state_bytes;   /* one model's block, a multiple of 64 */
+    int64_t scratch_bytes; /* the largest entry's */
+    int64_t shared_bytes;
+    int n_results; /* the largest entry's */
+} Plan;
+
+/* --emit=lowered: kernels and the nodes inside them; --emit=plan: with places. */
+void plan_print(Text *out, const Plan *p, bool places);
+/* --mem-report: bytes per space, the largest buffers, the formula state + shared + threads * scratch. */
+void plan_print_memory(Text *out, const Plan *p);
+/* The nodes that kernel k computes, in definition order (arena array); *n: how many. */
+Node **kernel_body(const EntryPlan *e, const Kernel *k, Arena *a, int *n);
+
+#endif

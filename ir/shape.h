@@ -1,0 +1,27 @@
+/* Shape rules, named by the rows of ops.def; each is in ir/shape_*.c. */
+#ifndef HFTAC_IR_SHAPE_H
+#define HFTAC_IR_SHAPE_H
+
+#include "ir/graph.h"
+
+/* Where a rule reports; diag NULL: silently (the verifier). */
+typedef struct ShapeContext {
+    Arena *arena;
+    Diag *diag;
+    SrcRange loc;
+} ShapeContext;
+
+/* Reports (unless silent) and returns false. */
+bool shape_fail(const ShapeContext *c, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+/* The letters of "mk,nk->mn".  Each letter is one axis; a letter of a must not repeat within an operand. */
+typedef struct EinsumSpec {
+    int n_a, n_b, n_out;
+    char a[MAX_RANK], b[MAX_RANK], out[MAX_RANK];
+} EinsumSpec;
+
+bool einsum_parse(const char *spec, EinsumSpec *out);
+/* Extent of a letter, from the operands' shapes. */
+int64_t einsum_extent(const EinsumSpec *s, const Shape *a, const Shape *b, char letter);
+
+#endif

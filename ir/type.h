@@ -1,0 +1,75 @@
+/* Types of values: element type, shape of one model's value, and the models it holds for.
+ *
+ * The model axis is not part of the shape: f32[8 | 32, 128] is a [32, 128] value of each of eight models;
+ * f32[32, 784] is shared by all. */
+#ifndef HFTAC_IR_TYPE_H
+#define HFTAC_IR_TYPE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "ir/support/text.h"
+
+enum { MAX_RANK = 8 };
+
+typedef enum DType {
+#define DTYPE(NAME, text, bytes, st, c, cls) DT_##NAME,
+#include "ir/dtypes.def"
+    DT_COUNT
+} DType;
+
+typedef enum DTypeClass {
+    DTC_BOOL,
+    DTC_INT,
+    DTC_REAL
+} DTypeClass;
+
+const char *dtype_text(DType t);
+const char *dtype_safetensors(DType t);
+int dtype_bytes(DType t);
+DTypeClass dtype_class(DType t);
+/* DT_COUNT if there is none of that name. */
+DType dtype_find(const char *text);
+/* The type in which two operands meet: the wider of one class; bool with int gives i64, int with real gives
+ * f32 (f64 if the real is). */
+DType dtype_join(DType a, DType b);
+
+/* dim: extents.  batch: 0, or, where the axis comes from the batch size N, how many consecutive elements of
+ * the axis belong to one sample: the axis then is [N * batch] with samples outermost, and only its first
+ * n_valid * batch elements count in evaluation. */
+typedef struct Shape {
+    int rank;
+    int64_t dim[MAX_RANK];
+    int64_t batch[MAX_RANK];
+} Shape;
+
+/* Models lo <= b < hi; hi == 0: shared by all. */
+typedef struct Interval {
+    int lo, hi;
+} Interval;
+
+typedef struct Type {
+    DType dtype;
+    Shape shape;
+    Interval models;
+} Type;
+
+Shape shape_of(int rank, const int64_t *dim);
+Shape shape_scalar(void);
+int64_t shape_count(const Shape *s);
+/* Same rank and extents (batch marks are not compared). */
+bool shape_equal(const Shape *a, const Shape *b);
+/* NumPy's rules; false if they do not broadcast.  Keeps batch marks. */
+bool shape_broadcast(const Shape *a, const Shape *b, Shape *out);
+/* Elements of each axis' step in row-major order. */
+void shape_strides(const Shape *s, int64_t *stride);
+bool type_equal(const Type *a, const Type *b);
+bool type_per_model(const Type *t);
+/* "[32, 128]" and "f32[8 | 32, 128]". */
+void shape_print(Text *out, const Shape *s);
+void type_print(Text *out, const Type *t);
+/* The same in the arena, for messages. */
+const char *shape_text(Arena *a, const Shape *s);
+const char *type_text(Arena *a, const Type *t);
+
+#endif
