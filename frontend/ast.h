@@ -1,6 +1,6 @@
 /* The syntax tree of a .hdl file: one kind of node, its meaning given by `kind`.
  *
- * kids by kind ("?" may be NULL, "*" any number):                              name / value
+ * kids by kind (a "?" kid is always there, maybe NULL):                            name / value
  *   FILE     decl*                                                              name: path
  *   CONST, ARCH, HYPER   BIND*
  *   BIND     expr domain?                                                       name
@@ -14,7 +14,7 @@
  *   SCHEDDEF PARAMS (expr | BODY)               `schedule StepLR(..) = expr`    name
  *   PARAMS   PARAM*
  *   PARAM    type? default?                                                     name
- *   TYPE     dim*                               flag: has `...`; name: element type or NULL
+ *   TYPE     dim*                               flag: begins with `...` (not a kid); name: element type or NULL
  *   RESULTS  TYPE*
  *   BODY     stmt*
  * statements
@@ -60,6 +60,7 @@
 
 #include "ir/support/diag.h"
 #include "ir/support/text.h"
+#include "ir/type.h"
 
 #define AST_KINDS(X)                                                                               \
     X(FILE) X(CONST) X(ARCH) X(HYPER) X(BIND) X(DOMAIN) X(INCLUDE) X(FN) X(BLOCK) X(MODEL)         \
@@ -85,9 +86,13 @@ struct Ast {
     const char *name;
     double value;
     bool flag;
+    int height; /* of the tree: 1 for a leaf; the parser refuses more than AST_MAX_HEIGHT */
     int n;
     Ast **kid;
+    const Type *type; /* set by the elaboration on a TARGETV of the model's body whose value is a tensor */
 };
+
+enum { AST_MAX_HEIGHT = 1000 };
 
 const char *ast_kind_text(AstKind k);
 /* Parses source file `file` of the Diag; NULL after reporting (several syntax errors per file).  `library`

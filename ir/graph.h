@@ -25,6 +25,9 @@ typedef enum Form {
     FORM_WIDE     /* a contraction of a shared with a per-model operand: models side by side in n (or m) */
 } Form;
 
+/* "none", "shared", ... */
+const char *form_text(Form f);
+
 struct Node {
     OpCode op;
     int id;           /* position in graph->nodes */
@@ -46,6 +49,9 @@ typedef enum StateRole {
     ROLE_COUNTER,/* "$step": i64[], updates done by this model */
     ROLE_METRIC  /* accumulators of eval; the run sets them to zero before it evaluates */
 } StateRole;
+
+/* "param", "buffer", ... */
+const char *state_role_text(StateRole r);
 
 typedef struct State {
     const char *name; /* dotted: "fc1.weight" */
@@ -106,6 +112,7 @@ struct Graph {
     int n_nodes, cap_nodes;
     Output *outputs;
     int n_outputs, cap_outputs;
+    struct NameTable *names; /* names in use, graph_append's; starts anew when n_nodes is 0 */
 };
 
 struct Module {
@@ -140,6 +147,8 @@ Hyper *module_hyper(const Module *m, const char *name);
 Output *graph_add_output(Graph *g, const Output *what);
 /* Appends a node whose fields are set already (name made unique: "x", "x.1", ...; NULL: the operator's text). */
 Node *graph_append(Graph *g, const Node *what);
+/* The node appended under this name (without the %), or NULL. */
+Node *graph_find(const Graph *g, const char *name);
 /* Number of uses of each node by id, outputs included (arena array). */
 int *graph_uses(const Graph *g, Arena *a);
 /* Rewrites: after this every operand and output that was `from` is `to`. */

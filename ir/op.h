@@ -101,6 +101,8 @@ void attrs_default(AttrKind kind, Attrs *a);
 bool attrs_equal(AttrKind kind, const Attrs *a, const Attrs *b);
 /* " name=value" for each field that is not its default. */
 void attrs_print(Text *out, AttrKind kind, const Attrs *a);
+/* "name=default" for each field. */
+void attrs_print_fields(Text *out, AttrKind kind);
 /* Reads one field's value text as attrs_print writes it; false if the record has no such field or the text
  * is no such value. */
 bool attrs_read(Arena *arena, AttrKind kind, Attrs *a, const char *field, const char *value);

@@ -11,9 +11,14 @@
  *     %fc1.out = einsum %x, %fc1.weight spec="mk,nk->mn" form=wide : f32[8 | 32, 128]
  *     result "loss" %loss
  *     state "fc1.weight" %fc1.weight.next
+ *     output "probs" %probs
+ *     fault "label" %label.at, %label.bad input="label" lo=0 hi=10 ignore=-100
  *   }
  *
- * Batch marks of nodes are not printed: the reader infers them. read(print(m)) prints the same bytes. */
+ * An input may be followed by `each`, `drawn`, a hyper by `integer`; domains are lo .. hi step s, log(lo .. hi),
+ * int(lo .. hi), {a, b, c}.  Batch marks of nodes are printed only where they are not what the shape rule infers
+ * from the operands (n*0: none).  A node's form is printed if it is not what its type says (shared or batched).
+ * read(print(m)) prints the same bytes. */
 #ifndef HFTAC_IR_PRINT_H
 #define HFTAC_IR_PRINT_H
 

@@ -1,0 +1,361 @@
+/* Evaluating a node at an index: one case per kind of operator.
+ *
+ * Values are remembered by (node, index, active lanes, guards) and emitted at the innermost level whose counter
+ * the index depends on; a value is forgotten when its level is closed.
+ *
+ * Guards.  A `pad` reads its operand at t = (i - start) / step, which lies outside for some i.  The operand is
+ * evaluated at t all the same, under the guard 0 <= t < extent: loads in that evaluation are masked (or read element
+ * 0), and the pad selects.  So t stays affine and rows stay vector loads.  A guard holds for those
+ * offsets that depend on its variables; a value hoisted above them cannot be outside. */
+#include "codegen/cpu/emit.h"
+
+#include "codegen/cpu/philox.h"
+
+enum { MEMO_BUCKETS = 256, NO_VAR = -1 };
+
+typedef struct MemoEntry MemoEntry;
+struct MemoEntry {
+    MemoEntry *next;
+    const Node *node;
+    bool as_index; /* what is remembered is a variable: the node's value, clamped */
+    uint64_t guards;
+    int active;
+    uint64_t hash;
+    int rank;
+    Affine *at;
+    Level *level;
+    LLVMValueRef value;
+    int var;
+};
+
+struct Memo {
+    MemoEntry *bucket[MEMO_BUCKETS];
+};
+
+/* lo <= at <= hi and, if rest is not the constant 0, rest == 0. */
+typedef struct Guard Guard;
+struct Guard {
+    Guard *up;
+    Affine at, rest;
+    int64_t lo, hi;
+};
+
+void emit_memo_init(Emit *e)
+{
+    e->memo = arena_alloc(e->arena, sizeof *e->memo);
+    e->guard = NULL;
+}
+
+const Buffer *emit_readable(const Emit *e, const Node *n)
+{
+    const Buffer *b = e->entry->buffer[n->id];
+    if (!b)
+        return NULL;
+    for (int i = 0; i < e->kernel->n_stores; i++)
+        if (e->kernel->stores[i].value == n)
+            return NULL;
+    return b;
+}
+
+static bool guard_lanes(const Emit *e, const Guard *g)
+{
+    return affine_lanes(&e->space, &g->at) || affine_lanes(&e->space, &g->rest);
+}
+
+static bool guard_applies(Emit *e, const Guard *g, int depth, bool lanes)
+{
+    return emit_level_of(e, &g->at)->depth <= depth && (lanes || !guard_lanes(e, g));
+}
+
+/* Guards are told apart by what they say. */
+static uint64_t guard_key(const Guard *g)
+{
+    const Index i = {.rank = 2, .at = {g->at, g->rest}};
+    return (index_hash(&i) ^ (uint64_t)g->lo * 31 ^ (uint64_t)g->hi) * UINT64_C(0x9e3779b97f4a7c15) | 1;
+}
+
+static uint64_t guards_key(Emit *e, const Level *level, bool lanes)
+{
+    uint64_t key = 0;
+    for (const Guard *g = e->guard; g; g = g->up)
+        if (guard_applies(e, g, level->depth, lanes))
+            key += guard_key(g);
+    return key;
+}
+
+static LLVMValueRef compare(Emit *e, LLVMIntPredicate p, LLVMValueRef v, int64_t with)
+{
+    LLVMValueRef c = emit_int_like(e, LLVMInt64TypeInContext(e->context), (uint64_t)with, v);
+    return LLVMBuildICmp(e->builder, p, v, c, "");
+}
+
+static LLVMValueRef both(Emit *e, LLVMValueRef a, LLVMValueRef b)
+{
+    if (!a || !b)
+        return a ? a : b;
+    if (emit_is_vector(a) || emit_is_vector(b)) {
+        a = emit_splat(e, a);
+        b = emit_splat(e, b);
+    }
+    return LLVMBuildAnd(e->builder, a, b, "");
+}
+
+/* NULL: always true. */
+static LLVMValueRef guard_value(Emit *e, const Guard *g)
+{
+    int64_t lo, hi;
+    LLVMValueRef ok = NULL;
+    affine_range(&e->space, &g->at, &lo, &hi);
+    if (lo < g->lo || hi > g->hi) {
+        LLVMValueRef at = emit_affine(e, &g->at);
+        if (lo < g->lo)
+            ok = compare(e, LLVMIntSGE, at, g->lo);
+        if (hi > g->hi)
+            ok = both(e, ok, compare(e, LLVMIntSLE, at, g->hi));
+    }
+    if (g->rest.n || g->rest.base)
+        ok = both(e, ok, compare(e, LLVMIntEQ, emit_affine(e, &g->rest), 0));
+    return ok;
+}
+
+LLVMValueRef emit_guard(Emit *e, const Affine *offset)
+{
+    if (!e->guard)
+        return NULL;
+    const int depth = emit_level_of(e, offset)->depth;
+    const bool lanes = affine_lanes(&e->space, offset);
+    LLVMValueRef ok = NULL;
+    for (const Guard *g = e->guard; g; g = g->up)
+        if (guard_applies(e, g, depth, lanes))
+            ok = both(e, ok, guard_value(e, g));
+    return ok;
+}
+
+static bool same_index(const MemoEntry *m, const Index *i)
+{
+    for (int k = 0; k < i->rank; k++)
+        if (!affine_equal(&m->at[k], &i->at[k]))
+            return false;
+    return true;
+}
+
+static uint64_t key_of(Emit *e, const Node *n, const Index *i, bool as_index, MemoEntry *key)
+{
+    const bool lanes = index_lanes(&e->space, i);
+    *key = (MemoEntry){.node = n, .as_index = as_index, .rank = i->rank, .var = NO_VAR};
+    key->level = emit_level_of_index(e, i);
+    key->active = lanes ? e->active : 0;
+    key->guards = guards_key(e, key->level, lanes);
+    key->hash = index_hash(i) + (uint64_t)n->id * UINT64_C(0x9e3779b97f4a7c15);
+    return (key->hash >> 20 ^ key->hash) % MEMO_BUCKETS;
+}
+
+static MemoEntry *memo_find(Emit *e, uint64_t bucket, const MemoEntry *key, const Index *i)
+{
+    for (MemoEntry *m = e->memo->bucket[bucket]; m; m = m->next)
+        if (m->level->open && m->hash == key->hash && m->node == key->node &&
+            m->as_index == key->as_index && m->active == key->active &&
+            m->guards == key->guards && m->rank == key->rank && same_index(m, i))
+            return m;
+    return NULL;
+}
+
+static void memo_add(Emit *e, uint64_t bucket, const MemoEntry *key, const Index *i)
+{
+    MemoEntry *m = arena_alloc(e->arena, sizeof *m);
+    *m = *key;
+    m->at = arena_array(e->arena, (size_t)i->rank, sizeof *m->at);
+    for (int k = 0; k < i->rank; k++)
+        m->at[k] = i->at[k];
+    m->next = e->memo->bucket[bucket];
+    e->memo->bucket[bucket] = m;
+}
+
+/* The index with 0 on axes of extent 1. */
+static Index canonical(const Node *n, const Index *i)
+{
+    return index_broadcast(&n->type.shape, i);
+}
+
+void emit_bind(Emit *e, const Node *n, const Index *i, LLVMValueRef v)
+{
+    const Index at = canonical(n, i);
+    MemoEntry key;
+    const uint64_t bucket = key_of(e, n, &at, false, &key);
+    key.value = v;
+    memo_add(e, bucket, &key, &at);
+}
+
+static LLVMValueRef eval_leaf(Emit *e, const Node *n)
+{
+    if (n->op == OP_CONST && n->attrs.value.data.n == 1)
+        return emit_const(e, n->type.dtype, n->attrs.value.data.v[0]);
+    diag_internal(NULL, "leaf %%%s has no buffer in @%s", n->name, e->entry->graph->name);
+}
+
+static LLVMValueRef eval_expr(Emit *e, const Node *n, const Index *i)
+{
+    LLVMValueRef x[4];
+    for (int k = 0; k < n->n_in; k++) {
+        const Index at = index_broadcast(&n->in[k]->type.shape, i);
+        x[k] = emit_eval(e, n->in[k], &at);
+    }
+    return emit_scalar_fn(e, (ScalarFn)op_info(n->op)->data, n->in[n->n_in - 1]->type.dtype,
+                          n->type.dtype, n->n_in, x);
+}
+
+static LLVMValueRef eval_random(Emit *e, const Node *n, const Index *i)
+{
+    const Index none = {0};
+    LLVMValueRef seed = emit_eval(e, n->in[0], &none);
+    LLVMValueRef step = emit_eval(e, n->in[1], &none);
+    const Affine element = index_flatten(&e->space, &n->type.shape, i);
+    return emit_philox(e, seed, step, philox_path_hash(n->attrs.random.path),
+                       emit_affine(e, &element));
+}
+
+/* t = (i - start) / step on one axis of a pad, and the condition under which that is an element. */
+static Guard pad_guard(Emit *e, const Node *n, int axis, const Affine *i)
+{
+    const int64_t step = n->attrs.slice.step.v[axis];
+    Guard g = {.lo = 0, .hi = n->in[0]->type.shape.dim[axis] - 1};
+    g.at = affine_plus(i, -n->attrs.slice.start.v[axis]);
+    if (step == 1)
+        return g;
+    int64_t lo, hi;
+    affine_range(&e->space, &g.at, &lo, &hi);
+    const int64_t shift = lo < 0 ? (-lo + step - 1) / step : 0;
+    const Affine up = affine_plus(&g.at, shift * step);
+    affine_split(&e->space, &up, step, &g.at, &g.rest);
+    g.at = affine_plus(&g.at, -shift);
+    return g;
+}
+
+static LLVMValueRef eval_pad(Emit *e, const Node *n, const Index *i)
+{
+    Guard guard[MAX_RANK], *outer = e->guard;
+    Index at = {.rank = i->rank};
+    LLVMValueRef ok = NULL;
+    for (int k = 0; k < i->rank; k++) {
+        guard[k] = pad_guard(e, n, k, &i->at[k]);
+        at.at[k] = guard[k].at;
+        LLVMValueRef g = guard_value(e, &guard[k]);
+        if (!g)
+            continue;
+        ok = both(e, ok, g);
+        guard[k].up = e->guard;
+        e->guard = &guard[k];
+    }
+    LLVMValueRef v = emit_eval(e, n->in[0], &at);
+    e->guard = outer;
+    if (!ok)
+        return v;
+    if (emit_is_vector(ok) || emit_is_vector(v)) {
+        ok = emit_splat(e, ok);
+        v = emit_splat(e, v);
+    }
+    return LLVMBuildSelect(e->builder, ok, v, LLVMConstNull(LLVMTypeOf(v)), "");
+}
+
+/* min(max(v, 0), n - 1) as i64. */
+static LLVMValueRef clamped(Emit *e, DType from, LLVMValueRef v, int64_t n)
+{
+    if (from != DT_I64)
+        v = emit_scalar_fn(e, SC_CAST, from, DT_I64, 1, &v);
+    LLVMTypeRef type = LLVMTypeOf(v), i64 = LLVMInt64TypeInContext(e->context);
+    LLVMValueRef low[2] = {v, emit_int_like(e, i64, 0, v)};
+    v = emit_intrinsic(e, "llvm.smax", 1, &type, 2, low);
+    LLVMValueRef high[2] = {v, emit_int_like(e, i64, (uint64_t)(n - 1), v)};
+    return emit_intrinsic(e, "llvm.smin", 1, &type, 2, high);
+}
+
+/* The value of n at i, clamped to 0 .. extent-1, as an index. */
+static Affine eval_as_index(Emit *e, const Node *n, const Index *i, int64_t extent)
+{
+    const Index at = canonical(n, i);
+    MemoEntry key;
+    const uint64_t bucket = key_of(e, n, &at, true, &key);
+    for (MemoEntry *m = memo_find(e, bucket, &key, &at); m; m = NULL)
+        if (e->space.var[m->var].hi == extent - 1)
+            return affine_var(m->var);
+    Level *old = emit_level_to(e, key.level);
+    LLVMValueRef v = clamped(e, n->type.dtype, emit_eval(e, n, &at), extent);
+    key.var = emit_value_var(e, v, 0, extent - 1);
+    emit_level_back(e, old);
+    memo_add(e, bucket, &key, &at);
+    return affine_var(key.var);
+}
+
+static LLVMValueRef eval_gather(Emit *e, const Node *n, const Index *i)
+{
+    const int64_t dim = n->attrs.axis.dim;
+    Index at = *i;
+    at.at[dim] = eval_as_index(e, n->in[1], i, n->in[0]->type.shape.dim[dim]);
+    return emit_eval(e, n->in[0], &at);
+}
+
+static LLVMValueRef eval_index(Emit *e, const Node *n, const Index *i)
+{
+    switch (op_info(n->op)->data) {
+    case INDEX_IOTA:
+        return emit_affine(e, &i->at[n->attrs.iota.dim]);
+    case INDEX_RANDOM:
+        return eval_random(e, n, i);
+    case INDEX_PAD:
+        return eval_pad(e, n, i);
+    case INDEX_GATHER:
+        return eval_gather(e, n, i);
+    default:
+        diag_internal(NULL, "%%%s has an unknown index map", n->name);
+    }
+}
+
+static LLVMValueRef eval_view(Emit *e, const Node *n, const Index *i)
+{
+    const Index at = index_view(&e->space, n, i);
+    return emit_eval(e, n->in[0], &at);
+}
+
+/* Emits the value at the current level. */
+static LLVMValueRef compute(Emit *e, const Node *n, const Index *i)
+{
+    const bool immediate = n->op == OP_CONST && n->attrs.value.data.n == 1;
+    const Buffer *b = immediate ? NULL : emit_readable(e, n);
+    if (b) {
+        const Affine offset = index_offset(&e->space, &b->shape, b->stride, i);
+        LLVMValueRef v = emit_load(e, b, &offset);
+        return b->dtype == n->type.dtype
+                   ? v
+                   : emit_scalar_fn(e, SC_CAST, b->dtype, n->type.dtype, 1, &v);
+    }
+    switch (op_info(n->op)->kind) {
+    case KIND_LEAF:
+        return eval_leaf(e, n);
+    case KIND_EXPR:
+        return eval_expr(e, n, i);
+    case KIND_VIEW:
+        return eval_view(e, n, i);
+    case KIND_INDEX:
+        return eval_index(e, n, i);
+    case KIND_REDUCE:
+        return emit_reduce(e, n, i);
+    default:
+        diag_internal(NULL, "%%%s (%s) cannot be computed inside kernel %s of @%s", n->name,
+                      op_info(n->op)->text, e->kernel->name, e->entry->graph->name);
+    }
+}
+
+LLVMValueRef emit_eval(Emit *e, const Node *n, const Index *i)
+{
+    const Index at = canonical(n, i);
+    MemoEntry key;
+    const uint64_t bucket = key_of(e, n, &at, false, &key);
+    const MemoEntry *known = memo_find(e, bucket, &key, &at);
+    if (known)
+        return known->value;
+    Level *old = emit_level_to(e, key.level);
+    key.value = compute(e, n, &at);
+    emit_level_back(e, old);
+    memo_add(e, bucket, &key, &at);
+    return key.value;
+}

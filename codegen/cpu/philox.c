@@ -1,0 +1,151 @@
+/* Philox 4x32-10 (Salmon et al., SC'11).
+ *
+ * Each word is held in the low half of a 64 bit lane, the high half may hold anything: a 32 x 32 multiplication
+ * of low halves is one instruction (pmuludq) and gives both result words, so that a round of four words is two
+ * multiplications, two shifts and four exclusive ors. */
+#include "codegen/cpu/philox.h"
+
+#include "codegen/cpu/emit.h"
+#include "codegen/cpu/scalar_build.h"
+
+enum { ROUNDS = 10 };
+
+static const uint64_t multiplier[2] = {0xD2511F53, 0xCD9E8D57};
+static const uint32_t weyl[2] = {0x9E3779B9, 0xBB67AE85};
+static const uint64_t low_half = 0xFFFFFFFF;
+
+uint64_t philox_path_hash(const char *path)
+{
+    uint64_t h = 0xcbf29ce484222325u;
+    for (const unsigned char *p = (const unsigned char *)path; *p; p++)
+        h = (h ^ *p) * 0x100000001b3u;
+    return h;
+}
+
+static Val low(LLVMBuilderRef b, Val x)
+{
+    return LLVMBuildAnd(b, x, fm_splat_int(LLVMTypeOf(x), low_half), "");
+}
+
+static Val high(LLVMBuilderRef b, Val x)
+{
+    return LLVMBuildLShr(b, x, fm_splat_int(LLVMTypeOf(x), 32), "");
+}
+
+static Val spread(LLVMBuilderRef b, Val scalar, unsigned lanes)
+{
+    if (!lanes)
+        return scalar;
+    LLVMTypeRef type = LLVMVectorType(LLVMTypeOf(scalar), lanes);
+    Val zero = LLVMConstInt(LLVMInt32TypeInContext(LLVMGetTypeContext(type)), 0, false);
+    Val v = LLVMBuildInsertElement(b, LLVMGetPoison(type), scalar, zero, "");
+    return LLVMBuildShuffleVector(
+        b, v, LLVMGetPoison(type),
+        LLVMConstNull(LLVMVectorType(LLVMTypeOf(zero), lanes)), "");
+}
+
+static Val product(LLVMBuilderRef b, Val x, int which)
+{
+    Val m = fm_splat_int(LLVMTypeOf(x), multiplier[which]);
+    return LLVMBuildMul(b, low(b, x), m, "");
+}
+
+static void philox_round(LLVMBuilderRef b, Val c[4], Val key0, Val key1)
+{
+    Val p0 = product(b, c[0], 0), p1 = product(b, c[2], 1);
+    c[0] = LLVMBuildXor(b, LLVMBuildXor(b, high(b, p1), key0, ""), c[1], "");
+    c[2] = LLVMBuildXor(b, LLVMBuildXor(b, high(b, p0), key1, ""), c[3], "");
+    c[1] = p1;
+    c[3] = p0;
+}
+
+/* Key word of a round, in every lane. */
+static Val round_key(LLVMBuilderRef b, Val word, int round, int which, unsigned lanes)
+{
+    const uint64_t add = (uint64_t)weyl[which] * (uint64_t)round;
+    return spread(b, LLVMBuildAdd(b, word, fm_splat_int(LLVMTypeOf(word), add), ""), lanes);
+}
+
+void philox_emit_block(LLVMBuilderRef b, const PhiloxKey *k, LLVMValueRef block,
+                       LLVMValueRef word[4])
+{
+    const unsigned lanes = fm_lanes(block);
+    LLVMTypeRef type = LLVMTypeOf(block);
+    Val key[2] = {k->seed, high(b, k->seed)};
+    Val c[4] = {block, spread(b, k->step, lanes), fm_splat_int(type, k->path & low_half),
+                fm_splat_int(type, k->path >> 32)};
+    for (int i = 0; i < ROUNDS; i++)
+        philox_round(b, c, round_key(b, key[0], i, 0, lanes), round_key(b, key[1], i, 1, lanes));
+    for (int w = 0; w < 4; w++)
+        word[w] = low(b, c[w]);
+}
+
+/* Word element % 4 of each lane, by two choices. */
+static Val choose(LLVMBuilderRef b, Val element, Val word[4])
+{
+    LLVMTypeRef type = LLVMTypeOf(element);
+    Val zero = fm_splat_int(type, 0);
+    Val odd = LLVMBuildICmp(b, LLVMIntNE,
+                            LLVMBuildAnd(b, element, fm_splat_int(type, 1), ""), zero, "");
+    Val upper = LLVMBuildICmp(b, LLVMIntNE,
+                              LLVMBuildAnd(b, element, fm_splat_int(type, 2), ""), zero, "");
+    Val lo = LLVMBuildSelect(b, odd, word[1], word[0], "");
+    Val hi = LLVMBuildSelect(b, odd, word[3], word[2], "");
+    return LLVMBuildSelect(b, upper, hi, lo, "");
+}
+
+LLVMValueRef philox_emit(LLVMBuilderRef b, const PhiloxKey *k, LLVMValueRef element)
+{
+    Val word[4];
+    philox_emit_block(b, k, LLVMBuildLShr(b, element, fm_splat_int(LLVMTypeOf(element), 2), ""),
+                      word);
+    return choose(b, element, word);
+}
+
+/* Lane i takes element order[i] of the two vectors side by side. */
+static Val shuffle(LLVMBuilderRef b, Val x, Val y, const unsigned *order, unsigned n)
+{
+    Val index[64];
+    LLVMTypeRef i32 = LLVMInt32TypeInContext(LLVMGetTypeContext(LLVMTypeOf(x)));
+    for (unsigned i = 0; i < n; i++)
+        index[i] = LLVMConstInt(i32, order[i], false);
+    return LLVMBuildShuffleVector(b, x, y, LLVMConstVector(index, n), "");
+}
+
+/* x0 y0 x1 y1 ... */
+static Val interleave(LLVMBuilderRef b, Val x, Val y, unsigned lanes)
+{
+    unsigned order[64];
+    for (unsigned i = 0; i < 2 * lanes; i++)
+        order[i] = i / 2 + (i % 2 ? lanes : 0);
+    return shuffle(b, x, y, order, 2 * lanes);
+}
+
+/* Counters first / 4 + 0, 1, ... */
+static Val run_counters(LLVMBuilderRef b, Val first, unsigned counters)
+{
+    Val start = LLVMBuildLShr(b, first, fm_splat_int(LLVMTypeOf(first), 2), "");
+    Val number[16];
+    for (unsigned i = 0; i < counters; i++)
+        number[i] = LLVMConstInt(LLVMTypeOf(first), i, false);
+    return LLVMBuildAdd(b, spread(b, start, counters), LLVMConstVector(number, counters), "");
+}
+
+LLVMValueRef philox_emit_run(LLVMBuilderRef b, const PhiloxKey *k, LLVMValueRef first,
+                             unsigned lanes)
+{
+    const unsigned counters = lanes / 4;
+    Val word[4];
+    philox_emit_block(b, k, run_counters(b, first, counters), word);
+    /* words w of all counters -> counter by counter: interleave 0 with 2, 1 with 3, then those two */
+    Val even = interleave(b, word[0], word[2], counters);
+    Val odd = interleave(b, word[1], word[3], counters);
+    return interleave(b, even, odd, 2 * counters);
+}
+
+LLVMValueRef emit_philox(Emit *e, LLVMValueRef seed, LLVMValueRef step, uint64_t path_hash,
+                         LLVMValueRef element)
+{
+    const PhiloxKey key = {seed, step, path_hash};
+    return philox_emit(e->builder, &key, element);
+}

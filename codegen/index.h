@@ -1,0 +1,94 @@
+/* Affine index algebra, shared by the back ends: which element of an operand does element i of a result read?
+ *
+ * An index component is c0 + sum coef_k * var_k with known ranges.  A variable is a loop's counter, the lane number
+ * of a vectorised loop (INDEX_LANE), a quotient or remainder that does not resolve (a reshape that splits an axis), or a
+ * value that only the running program knows (a gather's index).  So the algebra is closed: a back end only has
+ * to know how to compute each variable, and finds strides by looking at coefficients.
+ *
+ * A vectorised axis is written  W * block + LANE.  Variables are numbers into an IndexSpace. */
+#ifndef HFTAC_CODEGEN_INDEX_H
+#define HFTAC_CODEGEN_INDEX_H
+
+#include "ir/graph.h"
+
+enum { INDEX_MAX_TERMS = 16, INDEX_LANE = 0 };
+
+typedef struct IndexTerm {
+    int var;
+    int64_t coef; /* never 0 */
+} IndexTerm;
+
+/* Terms stand in ascending order of var, so that equal forms are equal term by term. */
+typedef struct Affine {
+    int64_t base;
+    int n;
+    IndexTerm term[INDEX_MAX_TERMS];
+} Affine;
+
+typedef struct Index {
+    int rank;
+    Affine at[MAX_RANK];
+} Index;
+
+typedef enum IndexVarKind {
+    INDEX_VAR_LANE,
+    INDEX_VAR_LOOP,
+    INDEX_VAR_DIV,  /* of / by, rounded down; of >= 0 */
+    INDEX_VAR_MOD,  /* of % by */
+    INDEX_VAR_VALUE /* known to the back end */
+} IndexVarKind;
+
+typedef struct IndexVar {
+    IndexVarKind kind;
+    int64_t lo, hi; /* lo <= value <= hi */
+    bool lanes;     /* may differ between lanes */
+    Affine of;      /* DIV, MOD */
+    int64_t by;
+} IndexVar;
+
+typedef struct IndexSpace {
+    Arena *arena;
+    IndexVar *var;
+    int n, cap;
+} IndexSpace;
+
+/* Makes a space whose variable 0 is INDEX_LANE with 0 <= lane < n_lanes. */
+void index_space_init(IndexSpace *s, Arena *a, int n_lanes);
+int index_var(IndexSpace *s, IndexVarKind kind, int64_t lo, int64_t hi, bool lanes);
+
+Affine affine_const(int64_t c);
+Affine affine_var(int var);
+Affine affine_add(const Affine *a, const Affine *b);
+Affine affine_scale(const Affine *a, int64_t by);
+Affine affine_plus(const Affine *a, int64_t c);
+bool affine_equal(const Affine *a, const Affine *b);
+bool affine_is_const(const Affine *a);
+/* 0 if var does not occur. */
+int64_t affine_coef(const Affine *a, int var);
+/* The same without one variable. */
+Affine affine_without(const Affine *a, int var);
+/* Range of values, both ends included. */
+void affine_range(const IndexSpace *s, const Affine *a, int64_t *lo, int64_t *hi);
+/* May its value differ between lanes? */
+bool affine_lanes(const IndexSpace *s, const Affine *a);
+/* The lane coefficient is the whole dependence on lanes: no other variable has lanes. */
+bool affine_lane_linear(const IndexSpace *s, const Affine *a);
+/* a / d and a % d for a >= 0, d > 0; makes DIV and MOD variables where ranges do not resolve it. */
+void affine_split(IndexSpace *s, const Affine *a, int64_t d, Affine *quotient, Affine *rest);
+
+/* Puts q * d + r back together where q = x / d and r = x % d both occur. */
+Affine affine_join(const IndexSpace *s, const Affine *a);
+
+bool index_equal(const Index *a, const Index *b);
+bool index_lanes(const IndexSpace *s, const Index *i);
+uint64_t index_hash(const Index *i);
+/* The row-major number of element i of a value of that shape. */
+Affine index_flatten(const IndexSpace *s, const Shape *shape, const Index *i);
+/* sum i_k * stride_k over axes whose extent is above 1. */
+Affine index_offset(const IndexSpace *s, const Shape *shape, const int64_t *stride, const Index *i);
+/* Index into an operand of that shape that broadcasts: aligned to the right, 0 where its extent is 1. */
+Index index_broadcast(const Shape *operand, const Index *i);
+/* Node of kind VIEW: which element of its operand is element i. */
+Index index_view(IndexSpace *s, const Node *view, const Index *i);
+
+#endif

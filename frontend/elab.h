@@ -1,0 +1,436 @@
+/* The compile-time evaluator of .hdl, shared by the files elab_*.c, builtin_*.c and train_*.c.
+ *
+ * Evaluating a program means running it: numbers, lists, functions and layers are values here; a tensor is a
+ * node of the graph being built.  Each entry point is one run of the model body.  An error is reported where
+ * it is found and gives V_ERROR, which every operation passes on quietly.
+ *
+ * Weak tensors are what has no element type of its own yet: hypers, step, epoch and the constants of arange,
+ * eye, zeros ..., all held as f64 (or i64, bool).  They take the type of the strong tensor they meet. */
+#ifndef HFTAC_FRONTEND_ELAB_H
+#define HFTAC_FRONTEND_ELAB_H
+
+#include "frontend/frontend.h"
+#include "ir/build.h"
+
+typedef struct Value Value;
+typedef struct Elab Elab;
+typedef struct Frame Frame;
+typedef struct Layer Layer;
+typedef struct Bound Bound;
+typedef struct Builtin Builtin;
+
+typedef enum ValueKind {
+    V_ERROR, /* reported already */
+    V_NONE,
+    V_BOOL,
+    V_NUM,
+    V_STR,
+    V_WILD, /* `_` */
+    V_LIST,
+    V_RANGE,
+    V_TENSOR,
+    V_FN,      /* def: FN */
+    V_BUILTIN,
+    V_BLOCK,   /* def: BLOCK; calling it makes a layer */
+    V_LAYER,
+    V_PARAM,   /* Param(...) or `state` that no name owns yet */
+    V_DIST,    /* a distribution of initial values */
+    V_OPTDEF,  /* def: OPTDEF */
+    V_SCHEDDEF,/* def: SCHEDDEF */
+    V_OPTIM,   /* an OPTDEF with its arguments */
+    V_SCHED    /* a SCHEDDEF with its arguments */
+} ValueKind;
+
+struct Value {
+    ValueKind kind;
+    bool integer; /* NUM: an integer among integers; 2.0 is not */
+    bool weak;    /* TENSOR */
+    union {
+        bool b;
+        double num;
+        const char *str;
+        struct {
+            int n;
+            Value *v;
+        } list;
+        struct {
+            int64_t lo, hi;
+            bool reversed;
+        } range;
+        Node *node;
+        const Ast *def;
+        const Builtin *builtin;
+        Layer *layer;
+        struct ParamSpec *param;
+        struct Dist *dist;
+        Bound *bound;
+    };
+    Node *weight; /* TENSOR, rank 0: what its average was over, or NULL: samples */
+};
+
+/* A definition with values for its parameters, in order. */
+struct Bound {
+    const Ast *def;
+    Value *arg;
+    SrcRange *loc; /* where each was given */
+    int n;
+    SrcRange call;
+};
+
+struct Layer {
+    Bound *block;     /* NULL: Sequential */
+    Value *items;     /* Sequential */
+    int n_items;
+    const char *path; /* NULL: not named yet */
+    SrcRange loc;
+};
+
+typedef struct Dist {
+    const Builtin *family; /* NULL: the constant arg[0] */
+    Value arg[3];
+    SrcRange loc;
+} Dist;
+
+typedef struct ParamSpec {
+    Shape shape;
+    Dist init;
+    SrcRange loc;
+} ParamSpec;
+
+typedef struct Binding {
+    const char *name;
+    Value value;
+    SrcRange loc;
+    bool is_dim; /* bound in a shape */
+} Binding;
+
+typedef struct Scope {
+    Binding *v;
+    int n, cap;
+} Scope;
+
+typedef enum FrameKind {
+    FRAME_FN,
+    FRAME_BLOCK,
+    FRAME_MODEL,
+    FRAME_OPTIM,
+    FRAME_SCHED,
+    FRAME_TRAIN,
+    FRAME_GLOBAL
+} FrameKind;
+
+/* One body being run. */
+struct Frame {
+    Frame *up;
+    FrameKind kind;
+    const Ast *def;
+    Scope scope;
+    const char *path;   /* of the instance; "" in the model */
+    const char *prefix; /* of the names of nodes */
+    int serial;         /* no two runs of a body have the same */
+    Value self;         /* `self[i]`: a list */
+    bool returned;
+    Value result;
+    /* FRAME_OPTIM: which states `state` makes. */
+    const char *state_prefix, *state_suffix;
+    const Shape *state_shape;
+    DType state_dtype;
+    /* FRAME_TRAIN */
+    struct Train *train;
+};
+
+typedef enum GlobalState {
+    GLOBAL_NEW,
+    GLOBAL_BUSY,
+    GLOBAL_DONE
+} GlobalState;
+
+/* A declaration at the top of a file. */
+typedef struct Global {
+    const char *name;
+    const Ast *decl;  /* FN, BLOCK, OPTDEF, SCHEDDEF, or the BIND of a const, arch or hyper */
+    AstKind kind;     /* FN ... or CONST, ARCH, HYPER */
+    bool library;
+    GlobalState state;
+    Value value;
+    const Ast *define; /* -D */
+} Global;
+
+/* One dotted path that a layer has been bound to. */
+typedef struct LayerRec {
+    const char *path;
+    SrcRange loc;
+    SrcRange first_call;
+    bool called;
+    int frame; /* serial of the last body that bound it */
+    int randoms; /* random nodes made in it in this graph */
+} LayerRec;
+
+/* What is known of a state beside the module's row. */
+typedef struct StateRec {
+    const char *name;
+    Dist init;
+    SrcRange call; /* of the layer whose call made it */
+    bool rejected; /* a conflict has been reported */
+} StateRec;
+
+/* A state's value as far as the current graph has come. */
+typedef struct Current {
+    const char *name;
+    Node *now;
+    bool written;
+    SrcRange loc;
+} Current;
+
+typedef struct Fault {
+    const char *input;
+    Node *checked, *position, *value;
+    int64_t lo, hi, ignore;
+    bool has_ignore;
+    SrcRange loc;
+} Fault;
+
+/* What avg() marked in the metric being elaborated. */
+typedef struct Mark {
+    Node *mark; /* a detach node in the eval graph that stands for the average */
+    Node *value, *weight;
+} Mark;
+
+/* A loss, metric or output of the model, in the current graph. */
+typedef struct Named {
+    AstKind kind; /* LOSS, METRIC, OUTPUT */
+    const char *name;
+    Value value;
+    Mark *marks;
+    int n_marks;
+    SrcRange loc;
+} Named;
+
+typedef enum EntryKind {
+    ENTRY_TRAIN,
+    ENTRY_EVAL,
+    ENTRY_PREDICT,
+    ENTRY_INIT
+} EntryKind;
+
+struct Elab {
+    Arena *arena;
+    Diag *diag;
+    const FrontendOptions *options;
+    Module *module;
+    Builder b;        /* b.graph NULL: no tensors may be made */
+    EntryKind entry;
+    DType real;       /* what f32 means */
+    Frame *frame;
+    int serials, depth, calls;
+    int64_t work;     /* statements run and calls made, against runaway programs */
+    bool gave_up;
+    Global *globals;
+    int n_globals, cap_globals;
+    const Global *constant; /* the const, arch or hyper being evaluated */
+    const Ast *model, *train;
+    const char *batch_name; /* "N" */
+    const Ast **builtin_params; /* PARAMS by position in builtin_list */
+    bool *define_used;
+    LayerRec *layers;
+    int n_layers, cap_layers;
+    StateRec *states;
+    int n_states, cap_states;
+    Current *currents;
+    int n_currents, cap_currents;
+    Fault *faults;
+    int n_faults, cap_faults;
+    Mark *marks; /* of the metric being elaborated */
+    int n_marks, cap_marks;
+    bool in_objective; /* inside loss or metric */
+    Named *named;
+    int n_named, cap_named;
+    /* init "pattern" dist of the train section */
+    struct InitRule {
+        const char *pattern;
+        Dist dist;
+        SrcRange loc;
+        bool used;
+    } *inits;
+    int n_inits, cap_inits;
+};
+
+typedef struct Arg {
+    const char *name; /* NULL: positional */
+    Value v;
+    SrcRange loc;
+} Arg;
+
+typedef struct Args {
+    Arg *a;
+    int n;
+    SrcRange loc; /* the call */
+    SrcRange name_loc; /* the callee */
+} Args;
+
+/* A call of a built-in with its arguments in the row's order. */
+typedef struct Call {
+    Elab *e;
+    const Builtin *builtin;
+    Value *arg;
+    SrcRange *loc;
+    int n;
+    SrcRange at;
+} Call;
+
+struct Builtin {
+    const char *name, *params;
+    Value (*run)(const Call *c);
+    OpCode op;
+};
+
+extern const Builtin builtin_list[];
+extern const int builtin_count;
+
+#define ELAB_PUSH(e, list)                                                                         \
+    ((e)->n_##list == (e)->cap_##list                                                              \
+         ? (void)((e)->list = arena_grow((e)->arena, (e)->list, &(e)->cap_##list, sizeof *(e)->list)) \
+         : (void)0,                                                                                \
+     &(e)->list[(e)->n_##list++])
+
+/* values.c */
+Value value_error(void);
+Value value_none(void);
+Value value_bool(bool b);
+Value value_num(double v, bool integer);
+Value value_int(int64_t v);
+Value value_str(const char *s);
+Value value_list(Elab *e, int n, const Value *v);
+/* V_ERROR for NULL, so that builder calls can be returned as they are. */
+Value value_node(Node *n, bool weak);
+/* "a number", "a tensor f32[3]", ... for messages. */
+const char *value_what(Elab *e, const Value *v);
+bool value_equal(const Value *a, const Value *b);
+/* NUM or BOOL. */
+bool value_is_number(const Value *v);
+double value_number(const Value *v);
+bool value_callable(const Value *v);
+/* Elements of a list or range; false if it is neither. */
+bool value_elements(Elab *e, const Value *v, int *n, Value **out);
+/* A whole number; else reports with `what` as subject. */
+bool value_to_int(Elab *e, const Value *v, SrcRange at, const char *what, int64_t *out);
+bool value_to_bool(Elab *e, const Value *v, SrcRange at, const char *what, bool *out);
+/* An axis of a value of `rank` axes, negative from the end. */
+bool value_to_dim(Elab *e, const Value *v, SrcRange at, int rank, int *out);
+/* A dim, a list of dims, or none: all; distinct and ascending. */
+bool value_to_dims(Elab *e, const Value *v, SrcRange at, int rank, int *n, int64_t *out);
+bool shape_checked(Elab *e, SrcRange at, const Shape *s);
+/* A list of sizes (or one size); wild: one may be `_` or -1 and is given as -1. */
+bool value_to_shape(Elab *e, const Value *v, SrcRange at, bool wild, Shape *out);
+/* The hyper that a node depends on, or NULL. */
+const char *node_hyper(const Node *n);
+/* Says why a value is not known at compile time. */
+void elab_not_static(Elab *e, const Value *v, SrcRange at, const char *what);
+const char *elab_join(Elab *e, const char *prefix, const char *name);
+bool pattern_match(const char *pattern, const char *s);
+
+/* scope.c */
+Binding *scope_find(Scope *s, const char *name);
+void scope_bind(Elab *e, Scope *s, const char *name, Value v, SrcRange loc);
+/* The value of a name used at `at`; reports unknown names with a suggestion. */
+Value elab_name(Elab *e, const char *name, SrcRange at);
+/* The same without a report: false if there is none. */
+bool elab_lookup(Elab *e, const char *name, SrcRange at, Value *out);
+Global *global_find(Elab *e, const char *name, bool library);
+Value global_value(Elab *e, Global *g, SrcRange at);
+void globals_collect(Elab *e, const Ast *file, bool library);
+bool defines_apply(Elab *e);
+/* The value of -DNAME for a dim that no one else gives; false if there is none. */
+bool define_dim(Elab *e, const char *name, int64_t *out);
+void hypers_declare(Elab *e);
+
+/* elab_expr.c */
+Value eval(Elab *e, const Ast *t);
+/* elab_index.c */
+Value eval_index(Elab *e, const Ast *t);
+Value eval_member(Elab *e, const Ast *t);
+
+/* elab_stmt.c */
+void exec_body(Elab *e, const Ast *body);
+void exec_stmt(Elab *e, const Ast *s);
+/* Binds a name in the current frame; layers and params without a name get the path of this one. */
+void elab_bind(Elab *e, const char *name, Value v, SrcRange loc);
+bool elab_tick(Elab *e, SrcRange at);
+const Ast *ast_kid(const Ast *t, int i);
+
+/* elab_call.c */
+Value eval_call(Elab *e, const Ast *t);
+Value eval_pipe(Elab *e, const Ast *t);
+Value call_value(Elab *e, const Value *callee, const Args *args);
+/* Puts arguments in the order of PARAMS; out, locs and given have params->n elements. */
+bool args_bind(Elab *e, const char *callee, const Ast *params, const Args *args, Value *out, SrcRange *locs, bool *given);
+/* Defaults for what was not given, evaluated in the current frame, where all are bound. */
+void params_bind(Elab *e, const Ast *params, Value *v, SrcRange *locs, const bool *given);
+Frame *frame_push(Elab *e, FrameKind kind, const Ast *def, const char *path, const char *prefix);
+void frame_pop(Elab *e);
+/* Runs expr or BODY in the current frame. */
+Value run_definition(Elab *e, const Ast *body, const char *hint);
+
+/* elab_type.c */
+/* Checks v against a TYPE, binding its free names in the current frame; `subject` begins the message. */
+bool type_match(Elab *e, const Ast *type, Value *v, SrcRange at, const char *subject);
+bool type_eval(Elab *e, const Ast *type, Type *out, bool is_input);
+DType elab_dtype(Elab *e, const char *name);
+
+/* elab_layer.c */
+Value layer_call(Elab *e, Layer *l, const Args *args);
+Value block_instance(Elab *e, const Ast *def, const Args *args);
+/* Gives layers and params in v their names. */
+Value elab_adopt(Elab *e, Value v, const char *path, SrcRange loc);
+LayerRec *layer_rec(Elab *e, const char *path);
+Value state_declare(Elab *e, const char *name, const Type *type, StateRole role, const Dist *init, SrcRange loc);
+Node *state_now(Elab *e, const char *name);
+void state_next(Elab *e, const char *name, Node *v, SrcRange loc);
+void layers_check_called(Elab *e);
+StateRec *state_rec(Elab *e, const char *name);
+
+/* elab_math.c: operators on values */
+Value math_binary(Elab *e, OpCode op, Value a, Value b, SrcRange at);
+Value math_unary(Elab *e, OpCode op, Value a, SrcRange at);
+Value math_divide(Elab *e, Value a, Value b, SrcRange at);
+Value math_power(Elab *e, Value a, Value b, SrcRange at);
+Value math_where(Elab *e, Value c, Value a, Value b, SrcRange at);
+Value math_logical(Elab *e, OpCode op, Value a, Value b, SrcRange at);
+Value math_matmul(Elab *e, Value a, Value b, SrcRange at);
+/* A tensor (or number) as a node of its own type: numbers become constants of `dtype`. */
+Node *math_node(Elab *e, const Value *v, SrcRange at, const char *what);
+/* As a node of the given type. */
+Node *math_cast(Elab *e, const Value *v, DType to, SrcRange at, const char *what);
+/* Strong: a weak tensor or number takes the program's real type (integers i64). */
+Node *math_strong(Elab *e, const Value *v, SrcRange at, const char *what);
+/* As an f64 scalar node. */
+Node *math_scalar(Elab *e, const Value *v, SrcRange at, const char *what);
+Value math_scale(Elab *e, Value v, double num);
+/* x where it is real; else in the program's real type (weak: f64). */
+Value math_real(Elab *e, Value v);
+
+/* builtin_init.c */
+bool dist_from(Elab *e, const Value *v, SrcRange at, Dist *out);
+/* The first value of a state in the current (init) graph. */
+Node *dist_value(Elab *e, const Dist *d, const char *state, const Type *type);
+Value random_uniform(Elab *e, const char *path, const Shape *shape, Node *step, SrcRange at);
+Value random_normal(Elab *e, const char *path, const Shape *shape, Node *step, SrcRange at);
+const char *random_path(Elab *e);
+Node *random_step(Elab *e);
+
+/* entries.c */
+bool entry_run_model(Elab *e, const char *graph, EntryKind entry);
+bool entries_build(Elab *e);
+/* Copies what `n` depends on from its graph into the current one; stop gives the replacement of a node, or
+ * NULL.  NULL after a report if it depends on inputs or states; `what` is the subject. */
+Node *graph_copy(Elab *e, Node *n, Node *(*stop)(void *ctx, const Node *n), void *ctx, SrcRange at, const char *what);
+
+/* train.c */
+bool train_build(Elab *e);
+/* Reads batch and epochs before any graph is built. */
+bool train_sizes(Elab *e);
+
+#define BUILTIN(name, params, handler, op) Value builtin_##handler(const Call *c);
+#include "frontend/builtins.def"
+
+#endif

@@ -1,0 +1,182 @@
+/* x[i], x[a:b], x.member. */
+#include "frontend/elab.h"
+
+#include <string.h>
+
+/* A bound of a slice, as Python takes it: negative from the end, cut to [0, n]. */
+static bool slice_bound(Elab *e, const Ast *t, int64_t n, int64_t missing, int64_t *out)
+{
+    *out = missing;
+    if (t == NULL)
+        return true;
+    const Value v = eval(e, t);
+    if (v.kind == V_NONE)
+        return true;
+    if (!value_to_int(e, &v, t->loc, "the bound of a slice", out))
+        return false;
+    if (*out < 0)
+        *out += n;
+    *out = *out < 0 ? 0 : *out > n ? n : *out;
+    return true;
+}
+
+static bool element_index(Elab *e, const Value *v, SrcRange at, int64_t n, const char *what, int64_t *out)
+{
+    if (!value_to_int(e, v, at, "an index", out))
+        return false;
+    if (*out < -n || *out >= n) {
+        diag_error(e->diag, at, "index %lld is outside %s", (long long)*out, what);
+        return false;
+    }
+    if (*out < 0)
+        *out += n;
+    return true;
+}
+
+static Value index_list(Elab *e, const Ast *t, const Value *base)
+{
+    int n;
+    Value *v;
+    value_elements(e, base, &n, &v);
+    if (t->n != 2) {
+        diag_error(e->diag, t->loc, "a list has one index");
+        return value_error();
+    }
+    const Ast *sub = t->kid[1];
+    if (sub->kind == AST_SLICE) {
+        int64_t lo, hi;
+        if (!slice_bound(e, ast_kid(sub, 0), n, 0, &lo) || !slice_bound(e, ast_kid(sub, 1), n, n, &hi))
+            return value_error();
+        return value_list(e, hi > lo ? (int)(hi - lo) : 0, v + lo);
+    }
+    const Value i = eval(e, sub);
+    int64_t k;
+    if (!element_index(e, &i, sub->loc, n, arena_printf(e->arena, "a list of %d", n), &k))
+        return value_error();
+    if (v[k].kind == V_WILD && base->kind == V_LIST) {
+        diag_error(e->diag, t->loc, "element %lld has no value yet", (long long)k);
+        return value_error();
+    }
+    return v[k];
+}
+
+/* Where x[..] stands while its subs are gone through. */
+typedef struct Cut {
+    IntList start, step, size;
+    Shape result;
+    int axis;
+} Cut;
+
+static void cut_keep(Cut *c, const Shape *s)
+{
+    const int a = c->axis++;
+    c->start.v[a] = 0;
+    c->step.v[a] = 1;
+    c->size.v[a] = s->dim[a];
+    c->result.batch[c->result.rank] = s->batch[a];
+    c->result.dim[c->result.rank++] = s->dim[a];
+}
+
+static bool cut_sub(Elab *e, const Ast *sub, const Shape *s, Cut *c)
+{
+    const int a = c->axis;
+    c->step.v[a] = 1;
+    if (sub->kind == AST_SLICE) {
+        int64_t lo, hi;
+        if (!slice_bound(e, ast_kid(sub, 0), s->dim[a], 0, &lo) ||
+            !slice_bound(e, ast_kid(sub, 1), s->dim[a], s->dim[a], &hi))
+            return false;
+        if (hi <= lo) {
+            diag_error(e->diag, sub->loc, "the slice is empty");
+            return false;
+        }
+        const bool whole = lo == 0 && hi == s->dim[a];
+        cut_keep(c, s);
+        c->start.v[a] = lo;
+        c->size.v[a] = hi - lo;
+        c->result.dim[c->result.rank - 1] = hi - lo;
+        if (!whole)
+            c->result.batch[c->result.rank - 1] = 0;
+        return true;
+    }
+    const Value v = eval(e, sub);
+    if (v.kind == V_TENSOR && !v.weak) {
+        diag_error(e->diag, sub->loc, "a tensor as index is not yet supported; use gather");
+        return false;
+    }
+    int64_t i;
+    if (!element_index(e, &v, sub->loc, s->dim[a],
+                       arena_printf(e->arena, "axis %d, which has %lld elements", a, (long long)s->dim[a]), &i))
+        return false;
+    c->start.v[a] = i;
+    c->size.v[a] = 1;
+    c->axis++;
+    return true;
+}
+
+static Value index_tensor(Elab *e, const Ast *t, const Value *base)
+{
+    const Shape *s = &base->node->type.shape;
+    int given = 0;
+    for (int i = 1; i < t->n; i++)
+        given += t->kid[i]->kind != AST_DOTS && t->kid[i]->kind != AST_NONE;
+    if (given > s->rank) {
+        diag_error(e->diag, t->loc, "%d indices into %s", given, value_what(e, base));
+        return value_error();
+    }
+    Cut c = {.result = shape_scalar()};
+    bool dots = false;
+    for (int i = 1; i < t->n; i++) {
+        const Ast *sub = t->kid[i];
+        if (sub->kind == AST_DOTS && !dots) {
+            dots = true;
+            for (int skip = s->rank - given; skip > 0; skip--)
+                cut_keep(&c, s);
+        } else if (sub->kind == AST_NONE && c.result.rank < MAX_RANK) {
+            c.result.dim[c.result.rank++] = 1;
+        } else if (!cut_sub(e, sub, s, &c)) {
+            return value_error();
+        }
+    }
+    while (c.axis < s->rank && c.result.rank < MAX_RANK)
+        cut_keep(&c, s);
+    Node *n = s->rank == 0 ? base->node : build_slice(&e->b, base->node, c.start.v, c.step.v, c.size.v);
+    return value_node(n ? build_reshape(&e->b, n, &c.result) : NULL, base->weak);
+}
+
+Value eval_index(Elab *e, const Ast *t)
+{
+    const Value base = eval(e, t->kid[0]);
+    if (base.kind == V_ERROR)
+        return base;
+    if (base.kind == V_LIST || base.kind == V_RANGE)
+        return index_list(e, t, &base);
+    if (base.kind == V_TENSOR)
+        return index_tensor(e, t, &base);
+    diag_error(e->diag, t->kid[0]->loc, "%s cannot be indexed", value_what(e, &base));
+    return value_error();
+}
+
+Value eval_member(Elab *e, const Ast *t)
+{
+    const Value base = eval(e, t->kid[0]);
+    if (base.kind == V_ERROR)
+        return base;
+    if (base.kind == V_TENSOR && strcmp(t->name, "shape") == 0) {
+        const Shape *s = &base.node->type.shape;
+        Value v[MAX_RANK];
+        for (int i = 0; i < s->rank; i++)
+            v[i] = value_int(s->dim[i]);
+        return value_list(e, s->rank, v);
+    }
+    if (base.kind == V_LAYER && base.layer->path != NULL) {
+        const char *name = elab_join(e, base.layer->path, t->name);
+        if (module_state(e->module, name) != NULL)
+            return value_node(state_now(e, name), false);
+        diag_error(e->diag, t->name_loc, "the layer '%s' has no parameter '%s' (it has those of its first call)",
+                   base.layer->path, t->name);
+        return value_error();
+    }
+    diag_error(e->diag, t->name_loc, "%s has no member '%s'", value_what(e, &base), t->name);
+    return value_error();
+}

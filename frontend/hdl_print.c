@@ -1,0 +1,588 @@
+/* A syntax tree as .hdl text in canonical layout: one statement a line, two blanks a level, no more
+ * parentheses than the precedences ask for.  Parsing the text gives an equal tree. */
+#include "frontend/frontend.h"
+
+#include <string.h>
+
+/* Precedences, weakest first; what an operand needs to go without parentheses. */
+typedef enum Level {
+    LEVEL_RANGE,
+    LEVEL_COND,
+    LEVEL_PIPE,
+    LEVEL_OR,
+    LEVEL_AND,
+    LEVEL_NOT,
+    LEVEL_COMPARE,
+    LEVEL_ADD,
+    LEVEL_MUL,
+    LEVEL_UNARY,
+    LEVEL_POWER,
+    LEVEL_POSTFIX
+} Level;
+
+enum { WIDTH = 96 };
+
+typedef struct Printer {
+    Text *out;
+    const Module *m; /* NULL: no types are filled in */
+    int depth;
+    bool in_model;
+} Printer;
+
+static void expr(Printer *p, const Ast *t, Level need);
+
+static void add(Printer *p, const char *s)
+{
+    text_add(p->out, s);
+}
+
+static void exprs(Printer *p, const Ast *t, int from, Level need)
+{
+    for (int i = from; i < t->n; i++) {
+        add(p, i > from ? ", " : "");
+        expr(p, t->kid[i], need);
+    }
+}
+
+static Level binary_level(const char *op)
+{
+    static const struct {
+        const char *op;
+        Level level;
+    } table[] = {{"or", LEVEL_OR},      {"and", LEVEL_AND},     {"==", LEVEL_COMPARE},
+                 {"!=", LEVEL_COMPARE}, {"<", LEVEL_COMPARE},   {"<=", LEVEL_COMPARE},
+                 {">", LEVEL_COMPARE},  {">=", LEVEL_COMPARE},  {"+", LEVEL_ADD},
+                 {"-", LEVEL_ADD},      {"**", LEVEL_POWER}};
+    for (size_t i = 0; i < sizeof table / sizeof *table; i++)
+        if (!strcmp(op, table[i].op))
+            return table[i].level;
+    return LEVEL_MUL;
+}
+
+static Level level_of(const Ast *t)
+{
+    switch (t->kind) {
+    case AST_RANGE:
+        return LEVEL_RANGE;
+    case AST_COND:
+        return LEVEL_COND;
+    case AST_PIPE:
+        return LEVEL_PIPE;
+    case AST_UNARY:
+        return t->name[0] == '-' ? LEVEL_UNARY : LEVEL_NOT;
+    case AST_BINARY:
+        return binary_level(t->name);
+    default:
+        return LEVEL_POSTFIX;
+    }
+}
+
+static void binary(Printer *p, const Ast *t)
+{
+    const Level level = binary_level(t->name);
+    Level left = level, right = (Level)(level + 1);
+    if (level == LEVEL_COMPARE)
+        left = right;
+    if (level == LEVEL_POWER) {
+        left = LEVEL_POSTFIX;
+        right = LEVEL_UNARY;
+    }
+    expr(p, t->kid[0], left);
+    text_printf(p->out, " %s ", t->name);
+    expr(p, t->kid[1], right);
+}
+
+static void number(Printer *p, const Ast *t)
+{
+    const size_t before = p->out->len;
+    if (t->flag) {
+        text_printf(p->out, "%.0f", t->value);
+        return;
+    }
+    text_real(p->out, t->value);
+    if (!strpbrk(p->out->s + before, ".e"))
+        add(p, ".0");
+}
+
+/* Lists of lists that would leave the line are printed one element a line. */
+static void list(Printer *p, const Ast *t)
+{
+    const size_t before = p->out->len;
+    add(p, "[");
+    exprs(p, t, 0, LEVEL_RANGE);
+    add(p, "]");
+    if (p->out->len - before < WIDTH - 16 || t->n == 0 || t->kid[0]->kind != AST_LIST)
+        return;
+    p->out->len = before;
+    add(p, "[");
+    for (int i = 0; i < t->n; i++) {
+        text_printf(p->out, "\n%*s", 2 * p->depth + 2, "");
+        expr(p, t->kid[i], LEVEL_RANGE);
+        add(p, ",");
+    }
+    text_printf(p->out, "\n%*s]", 2 * p->depth, "");
+}
+
+static void slice(Printer *p, const Ast *t)
+{
+    if (t->kid[0])
+        expr(p, t->kid[0], LEVEL_COND);
+    add(p, ":");
+    if (t->kid[1])
+        expr(p, t->kid[1], LEVEL_COND);
+}
+
+static void applied(Printer *p, const Ast *t, char open, char close)
+{
+    expr(p, t->kid[0], LEVEL_POSTFIX);
+    text_printf(p->out, "%c", open);
+    exprs(p, t, 1, LEVEL_RANGE);
+    text_printf(p->out, "%c", close);
+}
+
+static void cond(Printer *p, const Ast *t)
+{
+    expr(p, t->kid[0], LEVEL_PIPE);
+    add(p, " if ");
+    expr(p, t->kid[1], LEVEL_PIPE);
+    add(p, " else ");
+    expr(p, t->kid[2], LEVEL_COND);
+}
+
+static void two(Printer *p, const Ast *t, Level left, const char *sign, Level right)
+{
+    expr(p, t->kid[0], left);
+    add(p, sign);
+    expr(p, t->kid[1], right);
+}
+
+static void bare(Printer *p, const Ast *t)
+{
+    switch (t->kind) {
+    case AST_NUMBER:
+        number(p, t);
+        break;
+    case AST_STRING:
+        text_printf(p->out, "\"%s\"", t->name);
+        break;
+    case AST_TRUE:
+        add(p, "true");
+        break;
+    case AST_FALSE:
+        add(p, "false");
+        break;
+    case AST_NONE:
+        add(p, "none");
+        break;
+    case AST_SELF:
+        add(p, "self");
+        break;
+    case AST_WILD:
+        add(p, "_");
+        break;
+    case AST_DOTS:
+        add(p, "...");
+        break;
+    case AST_LIST:
+        list(p, t);
+        break;
+    case AST_RANGE:
+        two(p, t, LEVEL_COND, " .. ", LEVEL_COND);
+        break;
+    case AST_CALL:
+        applied(p, t, '(', ')');
+        break;
+    case AST_ARG:
+        text_printf(p->out, "%s = ", t->name);
+        expr(p, t->kid[0], LEVEL_COND);
+        break;
+    case AST_INDEX:
+        applied(p, t, '[', ']');
+        break;
+    case AST_SLICE:
+        slice(p, t);
+        break;
+    case AST_MEMBER:
+        expr(p, t->kid[0], LEVEL_POSTFIX);
+        text_printf(p->out, ".%s", t->name);
+        break;
+    case AST_UNARY:
+        add(p, t->name[0] == '-' ? "-" : "not ");
+        expr(p, t->kid[0], level_of(t));
+        break;
+    case AST_BINARY:
+        binary(p, t);
+        break;
+    case AST_PIPE:
+        two(p, t, LEVEL_PIPE, " |> ", LEVEL_POSTFIX);
+        break;
+    case AST_COND:
+        cond(p, t);
+        break;
+    default:
+        add(p, t->name ? t->name : "");
+        break;
+    }
+}
+
+static void expr(Printer *p, const Ast *t, Level need)
+{
+    const bool parens = level_of(t) < need;
+    add(p, parens ? "(" : "");
+    bare(p, t);
+    add(p, parens ? ")" : "");
+}
+
+/* ---- types and heads ---- */
+
+static void type(Printer *p, const Ast *t)
+{
+    text_printf(p->out, "%s[%s", t->name ? t->name : "",
+                !t->flag    ? ""
+                : t->n > 0 ? "..., "
+                            : "...");
+    exprs(p, t, 0, LEVEL_COND);
+    add(p, "]");
+}
+
+static void type_opt(Printer *p, const Ast *t, const char *sign)
+{
+    if (!t)
+        return;
+    add(p, sign);
+    type(p, t);
+}
+
+static void value_opt(Printer *p, const Ast *t)
+{
+    if (!t)
+        return;
+    add(p, " = ");
+    expr(p, t, LEVEL_COND);
+}
+
+static void params(Printer *p, const Ast *t)
+{
+    add(p, "(");
+    for (int i = 0; i < t->n; i++) {
+        text_printf(p->out, "%s%s", i > 0 ? ", " : "", t->kid[i]->name);
+        type_opt(p, t->kid[i]->kid[0], ": ");
+        value_opt(p, t->kid[i]->kid[1]);
+    }
+    add(p, ")");
+}
+
+static void domain(Printer *p, const Ast *t)
+{
+    if (!strcmp(t->name, "set")) {
+        add(p, " in {");
+        exprs(p, t, 0, LEVEL_COND);
+        add(p, "}");
+        return;
+    }
+    text_printf(p->out, " in %s(", t->name);
+    two(p, t, LEVEL_COND, " .. ", LEVEL_COND);
+    if (t->kid[2]) {
+        add(p, ", step = ");
+        expr(p, t->kid[2], LEVEL_COND);
+    }
+    add(p, ")");
+}
+
+/* ---- statements ---- */
+
+static void body(Printer *p, const Ast *t);
+
+/* A model-level name's type as elaborated; the batch axis by its own name would need the head's, so numbers. */
+static void filled_type(Printer *p, const Ast *target)
+{
+    const Type *t = target->type;
+    if (!p->m || !p->in_model || !t || target->kid[0] || target->kid[1])
+        return;
+    text_printf(p->out, " : %s", dtype_text(t->dtype));
+    shape_print(p->out, &t->shape);
+}
+
+static void targets(Printer *p, const Ast *t)
+{
+    for (int i = 0; i < t->n; i++) {
+        const Ast *target = t->kid[i];
+        text_printf(p->out, "%s%s", i > 0 ? ", " : "", target->name);
+        if (target->kid[1]) {
+            add(p, "[");
+            expr(p, target->kid[1], LEVEL_COND);
+            add(p, "]");
+        }
+        type_opt(p, target->kid[0], " : ");
+        filled_type(p, target);
+    }
+}
+
+static void word_exprs(Printer *p, const char *word, const Ast *t)
+{
+    text_printf(p->out, "%s ", word);
+    exprs(p, t, 0, LEVEL_COND);
+}
+
+static void input(Printer *p, const Ast *t)
+{
+    text_printf(p->out, "%s %s", t->kind == AST_INPUT ? "input" : "target", t->name);
+    type_opt(p, t->kid[0], " : ");
+    add(p, t->flag ? " each" : "");
+    value_opt(p, t->kid[1]);
+}
+
+static void schedule(Printer *p, const Ast *t)
+{
+    add(p, "schedule ");
+    for (int i = 0; i < t->n; i++) {
+        add(p, i > 0 ? " then " : "");
+        expr(p, t->kid[i], LEVEL_COND);
+    }
+    add(p, t->flag ? " per step" : "");
+}
+
+static void update(Printer *p, const Ast *t)
+{
+    word_exprs(p, "update", t->kid[0]);
+    add(p, " minimize ");
+    expr(p, t->kid[1], LEVEL_COND);
+    add(p, " with ");
+    expr(p, t->kid[2], LEVEL_COND);
+    for (int i = 3; i < t->n; i++) {
+        add(p, " ");
+        if (t->kid[i]->kind == AST_SCHEDULE)
+            schedule(p, t->kid[i]);
+        else
+            word_exprs(p, "clip", t->kid[i]);
+    }
+}
+
+static void if_statement(Printer *p, const Ast *t)
+{
+    add(p, "if ");
+    expr(p, t->kid[0], LEVEL_COND);
+    add(p, " ");
+    body(p, t->kid[1]);
+    if (!t->kid[2])
+        return;
+    add(p, " else ");
+    if (t->kid[2]->kind == AST_IF)
+        if_statement(p, t->kid[2]);
+    else
+        body(p, t->kid[2]);
+}
+
+static void repeat(Printer *p, const Ast *t)
+{
+    add(p, "repeat ");
+    exprs(p, t, 2, LEVEL_COND);
+    add(p, " in ");
+    expr(p, t->kid[0], LEVEL_RANGE);
+    add(p, " ");
+    body(p, t->kid[1]);
+}
+
+static void statement(Printer *p, const Ast *t)
+{
+    switch (t->kind) {
+    case AST_INPUT:
+    case AST_TARGET:
+        input(p, t);
+        break;
+    case AST_LOSS:
+        word_exprs(p, "loss", t);
+        break;
+    case AST_METRIC:
+        text_printf(p->out, "metric %s", t->name);
+        value_opt(p, t->kid[0]);
+        break;
+    case AST_OUTPUT:
+        text_printf(p->out, "output %s", t->name);
+        value_opt(p, t->kid[0]);
+        break;
+    case AST_RETURN:
+        word_exprs(p, "return", t);
+        break;
+    case AST_ASSIGN:
+        targets(p, t->kid[0]);
+        value_opt(p, t->kid[1]);
+        break;
+    case AST_STATE:
+        text_printf(p->out, "state %s", t->name);
+        type_opt(p, t->kid[0], " : ");
+        value_opt(p, t->kid[1]);
+        break;
+    case AST_NEXT:
+        text_printf(p->out, "%s := ", t->name);
+        expr(p, t->kid[0], LEVEL_COND);
+        break;
+    case AST_IF:
+        if_statement(p, t);
+        break;
+    case AST_REPEAT:
+        repeat(p, t);
+        break;
+    case AST_INIT:
+        add(p, "init ");
+        expr(p, t->kid[0], LEVEL_COND);
+        add(p, " ");
+        expr(p, t->kid[1], LEVEL_COND);
+        break;
+    case AST_BATCH:
+        text_printf(p->out, "batch %s", t->name);
+        value_opt(p, t->kid[0]);
+        break;
+    case AST_EPOCHS:
+        word_exprs(p, "epochs", t);
+        break;
+    case AST_CLIP:
+        word_exprs(p, "clip", t);
+        break;
+    case AST_ACCUMULATE:
+        word_exprs(p, "accumulate", t);
+        break;
+    case AST_OPTIMIZER:
+        word_exprs(p, "optimizer", t);
+        break;
+    case AST_SCHEDULE:
+        schedule(p, t);
+        break;
+    case AST_FREEZE:
+        word_exprs(p, "freeze", t);
+        break;
+    case AST_NO_DECAY:
+        word_exprs(p, "no_decay", t);
+        break;
+    default:
+        update(p, t);
+        break;
+    }
+}
+
+static void body(Printer *p, const Ast *t)
+{
+    add(p, "{\n");
+    p->depth++;
+    for (int i = 0; i < t->n; i++) {
+        text_printf(p->out, "%*s", 2 * p->depth, "");
+        statement(p, t->kid[i]);
+        add(p, "\n");
+    }
+    p->depth--;
+    text_printf(p->out, "%*s}", 2 * p->depth, "");
+}
+
+/* ---- declarations ---- */
+
+static void binds(Printer *p, const char *word, const Ast *t)
+{
+    text_printf(p->out, "%s ", word);
+    for (int i = 0; i < t->n; i++) {
+        text_printf(p->out, "%s%s", i > 0 ? ", " : "", t->kid[i]->name);
+        value_opt(p, t->kid[i]->kid[0]);
+        if (t->kid[i]->kid[1])
+            domain(p, t->kid[i]->kid[1]);
+    }
+}
+
+/* `fn f(..)` or `schedule S(..)`: an expression or a body. */
+static void function(Printer *p, const char *word, const Ast *t)
+{
+    text_printf(p->out, "%s %s", word, t->name);
+    params(p, t->kid[0]);
+    if (t->kid[1]->kind != AST_BODY) {
+        value_opt(p, t->kid[1]);
+        return;
+    }
+    add(p, " ");
+    body(p, t->kid[1]);
+}
+
+static void block(Printer *p, const Ast *t)
+{
+    text_printf(p->out, "block %s", t->name);
+    if (t->kid[0])
+        params(p, t->kid[0]);
+    add(p, " on ");
+    params(p, t->kid[1]);
+    for (int i = 0; t->kid[2] && i < t->kid[2]->n; i++)
+        type_opt(p, t->kid[2]->kid[i], i > 0 ? ", " : " -> ");
+    add(p, " ");
+    body(p, t->kid[3]);
+}
+
+static void declaration(Printer *p, const Ast *t)
+{
+    switch (t->kind) {
+    case AST_CONST:
+        binds(p, "const", t);
+        break;
+    case AST_ARCH:
+        binds(p, "arch", t);
+        break;
+    case AST_HYPER:
+        binds(p, "hyper", t);
+        break;
+    case AST_INCLUDE:
+        text_printf(p->out, "include \"%s\"", t->name);
+        break;
+    case AST_FN:
+        function(p, "fn", t);
+        break;
+    case AST_SCHEDDEF:
+        function(p, "schedule", t);
+        break;
+    case AST_BLOCK:
+        block(p, t);
+        break;
+    case AST_OPTDEF:
+        text_printf(p->out, "optimizer %s", t->name);
+        params(p, t->kid[0]);
+        add(p, " on ");
+        params(p, t->kid[1]);
+        add(p, " ");
+        body(p, t->kid[2]);
+        break;
+    default:
+        text_printf(p->out, "%s ", t->kind == AST_MODEL ? "model" : "train");
+        if (t->name)
+            text_printf(p->out, "%s ", t->name);
+        p->in_model = t->kind == AST_MODEL;
+        body(p, t->kid[0]);
+        p->in_model = false;
+        break;
+    }
+    add(p, "\n");
+}
+
+static bool is_binds(const Ast *t)
+{
+    return t->kind == AST_CONST || t->kind == AST_ARCH || t->kind == AST_HYPER ||
+           t->kind == AST_INCLUDE;
+}
+
+static void file(Printer *p, const Ast *t)
+{
+    add(p, "hdl 1\n");
+    for (int i = 0; i < t->n; i++) {
+        if (i == 0 || !is_binds(t->kid[i]) || !is_binds(t->kid[i - 1]))
+            add(p, "\n");
+        declaration(p, t->kid[i]);
+    }
+}
+
+void hdl_print(Text *out, const Ast *t)
+{
+    Printer p = {.out = out};
+    if (t->kind == AST_FILE)
+        file(&p, t);
+    else
+        expr(&p, t, LEVEL_RANGE);
+}
+
+void program_print_hdl(Text *out, const Program *program, const Module *m)
+{
+    Printer p = {.out = out, .m = m};
+    file(&p, program->files[0]);
+}

@@ -1,0 +1,350 @@
+#include "frontend/elab.h"
+
+#include <math.h>
+#include <string.h>
+
+Value value_error(void)
+{
+    return (Value){.kind = V_ERROR};
+}
+
+Value value_none(void)
+{
+    return (Value){.kind = V_NONE};
+}
+
+Value value_bool(bool b)
+{
+    return (Value){.kind = V_BOOL, .b = b};
+}
+
+Value value_num(double v, bool integer)
+{
+    return (Value){.kind = V_NUM, .integer = integer, .num = v};
+}
+
+Value value_int(int64_t v)
+{
+    return value_num((double)v, true);
+}
+
+Value value_str(const char *s)
+{
+    return (Value){.kind = V_STR, .str = s};
+}
+
+Value value_list(Elab *e, int n, const Value *v)
+{
+    Value *copy = arena_array(e->arena, (size_t)n, sizeof *copy);
+    if (n > 0)
+        memcpy(copy, v, (size_t)n * sizeof *copy);
+    return (Value){.kind = V_LIST, .list = {n, copy}};
+}
+
+Value value_node(Node *n, bool weak)
+{
+    if (n == NULL)
+        return value_error();
+    return (Value){.kind = V_TENSOR, .weak = weak, .node = n};
+}
+
+const char *value_what(Elab *e, const Value *v)
+{
+    switch (v->kind) {
+    case V_NONE:
+        return "none";
+    case V_BOOL:
+        return v->b ? "true" : "false";
+    case V_NUM: {
+        Text t;
+        text_init(&t, e->arena);
+        text_add(&t, "the number ");
+        text_real(&t, v->num);
+        return t.s;
+    }
+    case V_STR:
+        return arena_printf(e->arena, "the string \"%s\"", v->str);
+    case V_WILD:
+        return "_";
+    case V_LIST:
+        return arena_printf(e->arena, "a list of %d", v->list.n);
+    case V_RANGE:
+        return "a range";
+    case V_TENSOR:
+        if (v->weak && v->node->type.shape.rank == 0)
+            return "a run-time scalar";
+        return arena_printf(e->arena, "a tensor %s", type_text(e->arena, &v->node->type));
+    case V_FN:
+        return arena_printf(e->arena, "the function %s", v->def->name);
+    case V_BUILTIN:
+        return arena_printf(e->arena, "the function %s", v->builtin->name);
+    case V_BLOCK:
+        return arena_printf(e->arena, "the block %s", v->def->name);
+    case V_LAYER:
+        return "a layer";
+    case V_PARAM:
+        return "a parameter";
+    case V_DIST:
+        return "a distribution";
+    case V_OPTDEF:
+    case V_OPTIM:
+        return "an optimizer";
+    case V_SCHEDDEF:
+    case V_SCHED:
+        return "a schedule";
+    case V_ERROR:
+        break;
+    }
+    return "nothing";
+}
+
+bool value_is_number(const Value *v)
+{
+    return v->kind == V_NUM || v->kind == V_BOOL;
+}
+
+double value_number(const Value *v)
+{
+    return v->kind == V_BOOL ? (double)v->b : v->num;
+}
+
+bool value_callable(const Value *v)
+{
+    return v->kind == V_FN || v->kind == V_BUILTIN || v->kind == V_BLOCK || v->kind == V_LAYER ||
+           v->kind == V_OPTDEF || v->kind == V_SCHEDDEF;
+}
+
+bool value_equal(const Value *a, const Value *b)
+{
+    if (value_is_number(a) && value_is_number(b))
+        return value_number(a) == value_number(b);
+    if (a->kind != b->kind)
+        return false;
+    switch (a->kind) {
+    case V_STR:
+        return strcmp(a->str, b->str) == 0;
+    case V_LIST:
+        if (a->list.n != b->list.n)
+            return false;
+        for (int i = 0; i < a->list.n; i++)
+            if (!value_equal(&a->list.v[i], &b->list.v[i]))
+                return false;
+        return true;
+    case V_RANGE:
+        return a->range.lo == b->range.lo && a->range.hi == b->range.hi &&
+               a->range.reversed == b->range.reversed;
+    case V_TENSOR:
+        return a->node == b->node;
+    case V_FN:
+    case V_BLOCK:
+    case V_OPTDEF:
+    case V_SCHEDDEF:
+        return a->def == b->def;
+    case V_BUILTIN:
+        return a->builtin == b->builtin;
+    case V_LAYER:
+        return a->layer == b->layer;
+    default:
+        return a->kind == V_NONE || a->kind == V_WILD;
+    }
+}
+
+bool value_elements(Elab *e, const Value *v, int *n, Value **out)
+{
+    if (v->kind == V_LIST) {
+        *n = v->list.n;
+        *out = v->list.v;
+        return true;
+    }
+    if (v->kind != V_RANGE)
+        return false;
+    const int64_t count = v->range.hi > v->range.lo ? v->range.hi - v->range.lo : 0;
+    *n = (int)count;
+    *out = arena_array(e->arena, (size_t)count, sizeof **out);
+    for (int64_t i = 0; i < count; i++)
+        (*out)[i] = value_int(v->range.reversed ? v->range.hi - 1 - i : v->range.lo + i);
+    return true;
+}
+
+const char *node_hyper(const Node *n)
+{
+    if (n->op == OP_HYPER)
+        return n->attrs.leaf.name;
+    /* Chains of scalar arithmetic are short; a tensor's history is not followed. */
+    if (n->type.shape.rank != 0)
+        return NULL;
+    for (int i = 0; i < n->n_in; i++) {
+        const char *name = node_hyper(n->in[i]);
+        if (name != NULL)
+            return name;
+    }
+    return NULL;
+}
+
+void elab_not_static(Elab *e, const Value *v, SrcRange at, const char *what)
+{
+    if (v->kind == V_ERROR)
+        return;
+    const char *hyper = v->kind == V_TENSOR && v->weak ? node_hyper(v->node) : NULL;
+    if (hyper == NULL) {
+        diag_error(e->diag, at, "%s must be known at compile time, but it is %s", what, value_what(e, v));
+        return;
+    }
+    diag_error(e->diag, at, "%s must be known at compile time, but it depends on the hyper '%s'; declare '%s' as `arch`",
+               what, hyper, hyper);
+    const Hyper *h = module_hyper(e->module, hyper);
+    if (h != NULL)
+        diag_note(e->diag, h->loc, "'%s' is declared here", hyper);
+}
+
+bool value_to_int(Elab *e, const Value *v, SrcRange at, const char *what, int64_t *out)
+{
+    *out = 0;
+    if (v->kind == V_TENSOR) {
+        elab_not_static(e, v, at, what);
+        return false;
+    }
+    if (!value_is_number(v)) {
+        if (v->kind != V_ERROR)
+            diag_error(e->diag, at, "%s must be a whole number, not %s", what, value_what(e, v));
+        return false;
+    }
+    const double d = value_number(v);
+    if (floor(d) != d || fabs(d) > 9007199254740992.0) {
+        diag_error(e->diag, at, "%s must be a whole number, not %s", what, value_what(e, v));
+        return false;
+    }
+    *out = (int64_t)d;
+    return true;
+}
+
+bool value_to_bool(Elab *e, const Value *v, SrcRange at, const char *what, bool *out)
+{
+    *out = false;
+    if (v->kind == V_TENSOR) {
+        elab_not_static(e, v, at, what);
+        return false;
+    }
+    if (value_is_number(v)) {
+        *out = value_number(v) != 0;
+        return true;
+    }
+    if (v->kind == V_NONE)
+        return true;
+    if (v->kind != V_ERROR)
+        diag_error(e->diag, at, "%s must be true or false, not %s", what, value_what(e, v));
+    return false;
+}
+
+bool value_to_dim(Elab *e, const Value *v, SrcRange at, int rank, int *out)
+{
+    int64_t d;
+    *out = 0;
+    if (!value_to_int(e, v, at, "the axis", &d))
+        return false;
+    if (d < -rank || d >= rank) {
+        if (rank == 0)
+            diag_error(e->diag, at, "axis %lld of a scalar, which has no axes", (long long)d);
+        else
+            diag_error(e->diag, at, "axis %lld of a tensor with %d axes (allowed: %d .. %d)", (long long)d, rank,
+                       -rank, rank - 1);
+        return false;
+    }
+    *out = (int)(d < 0 ? d + rank : d);
+    return true;
+}
+
+bool value_to_dims(Elab *e, const Value *v, SrcRange at, int rank, int *n, int64_t *out)
+{
+    bool used[MAX_RANK] = {false};
+    *n = 0;
+    if (v->kind == V_NONE) {
+        for (int i = 0; i < rank; i++)
+            out[(*n)++] = i;
+        return true;
+    }
+    const Value *list = v->kind == V_LIST ? v->list.v : v;
+    const int count = v->kind == V_LIST ? v->list.n : 1;
+    for (int i = 0; i < count; i++) {
+        int d;
+        if (!value_to_dim(e, &list[i], at, rank, &d))
+            return false;
+        if (used[d]) {
+            diag_error(e->diag, at, "axis %d is given twice", d);
+            return false;
+        }
+        used[d] = true;
+    }
+    for (int i = 0; i < rank; i++)
+        if (used[i])
+            out[(*n)++] = i;
+    return true;
+}
+
+bool shape_checked(Elab *e, SrcRange at, const Shape *s)
+{
+    double count = 1;
+    for (int i = 0; i < s->rank; i++)
+        count *= (double)s->dim[i];
+    if (count <= 1099511627776.0)
+        return true;
+    diag_error(e->diag, at, "a tensor %s is too large", shape_text(e->arena, s));
+    return false;
+}
+
+bool value_to_shape(Elab *e, const Value *v, SrcRange at, bool wild, Shape *out)
+{
+    bool seen = false;
+    *out = shape_scalar();
+    if (v->kind == V_ERROR)
+        return false;
+    const Value *list = v->kind == V_LIST ? v->list.v : v;
+    const int n = v->kind == V_LIST ? v->list.n : 1;
+    if (n > MAX_RANK) {
+        diag_error(e->diag, at, "a shape of %d axes; at most %d are supported", n, MAX_RANK);
+        return false;
+    }
+    for (int i = 0; i < n; i++) {
+        int64_t d = -1;
+        if (list[i].kind != V_WILD && !value_to_int(e, &list[i], at, "a size", &d))
+            return false;
+        if (d == -1 && wild) {
+            seen = true;
+        } else if (d < 1) {
+            diag_error(e->diag, at, d == -1 ? "the size of axis %d cannot be left open here"
+                                            : "the size of axis %d is not positive", i);
+            return false;
+        }
+        out->dim[i] = d;
+    }
+    out->rank = n;
+    return seen || shape_checked(e, at, out);
+}
+
+const char *elab_join(Elab *e, const char *prefix, const char *name)
+{
+    return prefix[0] == '\0' ? name : arena_printf(e->arena, "%s.%s", prefix, name);
+}
+
+/* The usual two-pointer glob: on a mismatch the last `*` takes one character more. */
+bool pattern_match(const char *pattern, const char *s)
+{
+    const char *star = NULL, *retry = NULL;
+    while (*s != '\0') {
+        if (*pattern == '*') {
+            star = pattern++;
+            retry = s;
+        } else if (*pattern == '?' || *pattern == *s) {
+            pattern++;
+            s++;
+        } else if (star != NULL) {
+            pattern = star + 1;
+            s = ++retry;
+        } else {
+            return false;
+        }
+    }
+    while (*pattern == '*')
+        pattern++;
+    return *pattern == '\0';
+}

@@ -1,0 +1,264 @@
+/* Modules and graphs: tables that grow in the arena, and the rewrites that every pass needs.  Look-ups of
+ * states, inputs and hypers are linear: there are hundreds, and passes look up each node's once. */
+#include "ir/graph.h"
+
+#include <string.h>
+
+#include "ir/names.h"
+
+const char *form_text(Form f)
+{
+    static const char *const texts[] = {"none", "shared", "batched", "wide"};
+    return texts[f];
+}
+
+const char *state_role_text(StateRole r)
+{
+    static const char *const texts[] = {"param", "buffer", "optim", "counter", "metric"};
+    return texts[r];
+}
+
+Module *module_new(Arena *a, Diag *d, const char *name)
+{
+    Module *m = arena_alloc(a, sizeof *m);
+    *m = (Module){.arena = a, .diag = d, .name = arena_strdup(a, name), .stage = "ir"};
+    return m;
+}
+
+Graph *graph_new(Module *m, const char *name)
+{
+    Graph *g = arena_alloc(m->arena, sizeof *g);
+    *g = (Graph){.module = m, .name = arena_strdup(m->arena, name)};
+    if (m->n_graphs == m->cap_graphs)
+        m->graphs = arena_grow(m->arena, m->graphs, &m->cap_graphs, sizeof(Graph *));
+    m->graphs[m->n_graphs++] = g;
+    return g;
+}
+
+Graph *module_graph(const Module *m, const char *name)
+{
+    for (int i = 0; i < m->n_graphs; i++)
+        if (strcmp(m->graphs[i]->name, name) == 0)
+            return m->graphs[i];
+    return NULL;
+}
+
+State *module_add_state(Module *m, const State *what)
+{
+    if (m->n_states == m->cap_states)
+        m->states = arena_grow(m->arena, m->states, &m->cap_states, sizeof *m->states);
+    m->states[m->n_states] = *what;
+    m->states[m->n_states].name = arena_strdup(m->arena, what->name);
+    return &m->states[m->n_states++];
+}
+
+Input *module_add_input(Module *m, const Input *what)
+{
+    if (m->n_inputs == m->cap_inputs)
+        m->inputs = arena_grow(m->arena, m->inputs, &m->cap_inputs, sizeof *m->inputs);
+    m->inputs[m->n_inputs] = *what;
+    m->inputs[m->n_inputs].name = arena_strdup(m->arena, what->name);
+    return &m->inputs[m->n_inputs++];
+}
+
+Hyper *module_add_hyper(Module *m, const Hyper *what)
+{
+    if (m->n_hypers == m->cap_hypers)
+        m->hypers = arena_grow(m->arena, m->hypers, &m->cap_hypers, sizeof *m->hypers);
+    m->hypers[m->n_hypers] = *what;
+    m->hypers[m->n_hypers].name = arena_strdup(m->arena, what->name);
+    return &m->hypers[m->n_hypers++];
+}
+
+State *module_state(const Module *m, const char *name)
+{
+    for (int i = 0; i < m->n_states; i++)
+        if (strcmp(m->states[i].name, name) == 0)
+            return &m->states[i];
+    return NULL;
+}
+
+Input *module_input(const Module *m, const char *name)
+{
+    for (int i = 0; i < m->n_inputs; i++)
+        if (strcmp(m->inputs[i].name, name) == 0)
+            return &m->inputs[i];
+    return NULL;
+}
+
+Hyper *module_hyper(const Module *m, const char *name)
+{
+    for (int i = 0; i < m->n_hypers; i++)
+        if (strcmp(m->hypers[i].name, name) == 0)
+            return &m->hypers[i];
+    return NULL;
+}
+
+Output *graph_add_output(Graph *g, const Output *what)
+{
+    Arena *a = g->module->arena;
+    if (g->n_outputs == g->cap_outputs)
+        g->outputs = arena_grow(a, g->outputs, &g->cap_outputs, sizeof *g->outputs);
+    Output *o = &g->outputs[g->n_outputs++];
+    *o = *what;
+    o->name = o->name ? arena_strdup(a, o->name) : NULL;
+    o->input = o->input ? arena_strdup(a, o->input) : NULL;
+    return o;
+}
+
+Node *graph_append(Graph *g, const Node *what)
+{
+    Arena *a = g->module->arena;
+    /* A pass that empties a graph and appends its nodes again keeps their names. */
+    if (!g->names || g->n_nodes == 0)
+        g->names = names_new(a);
+    Node *n = arena_alloc(a, sizeof *n);
+    *n = *what;
+    n->id = g->n_nodes;
+    n->name = names_take(g->names, what->name ? what->name : op_info(what->op)->text, n);
+    n->in = arena_array(a, (size_t)what->n_in, sizeof(Node *));
+    if (what->n_in)
+        memcpy(n->in, what->in, (size_t)what->n_in * sizeof(Node *));
+    if (g->n_nodes == g->cap_nodes)
+        g->nodes = arena_grow(a, g->nodes, &g->cap_nodes, sizeof(Node *));
+    g->nodes[g->n_nodes++] = n;
+    return n;
+}
+
+Node *graph_find(const Graph *g, const char *name)
+{
+    return g->names ? names_owner(g->names, name) : NULL;
+}
+
+int *graph_uses(const Graph *g, Arena *a)
+{
+    int *uses = arena_array(a, (size_t)g->n_nodes, sizeof *uses);
+    graph_foreach (g, n)
+        for (int i = 0; i < n->n_in; i++)
+            uses[n->in[i]->id]++;
+    for (int i = 0; i < g->n_outputs; i++) {
+        uses[g->outputs[i].value->id]++;
+        if (g->outputs[i].value2)
+            uses[g->outputs[i].value2->id]++;
+    }
+    return uses;
+}
+
+void graph_replace(Graph *g, const Node *from, Node *to)
+{
+    graph_foreach (g, n)
+        for (int i = 0; i < n->n_in; i++)
+            if (n->in[i] == from)
+                n->in[i] = to;
+    for (int i = 0; i < g->n_outputs; i++) {
+        Output *o = &g->outputs[i];
+        if (o->value == from)
+            o->value = to;
+        if (o->value2 == from)
+            o->value2 = to;
+    }
+}
+
+static void renumber(Graph *g)
+{
+    for (int i = 0; i < g->n_nodes; i++)
+        g->nodes[i]->id = i;
+}
+
+/* A stack of nodes for walks that would otherwise recurse as deep as the graph is long. */
+typedef struct Stack {
+    Arena *arena;
+    Node **v;
+    int n, cap;
+} Stack;
+
+static void push(Stack *s, Node *n)
+{
+    if (s->n == s->cap)
+        s->v = arena_grow(s->arena, s->v, &s->cap, sizeof *s->v);
+    s->v[s->n++] = n;
+}
+
+static void mark_needed(Stack *s, bool *needed, Node *root)
+{
+    if (!root || needed[root->id])
+        return;
+    needed[root->id] = true;
+    push(s, root);
+    while (s->n > 0) {
+        const Node *n = s->v[--s->n];
+        for (int i = 0; i < n->n_in; i++)
+            if (!needed[n->in[i]->id]) {
+                needed[n->in[i]->id] = true;
+                push(s, n->in[i]);
+            }
+    }
+}
+
+int graph_drop_dead(Graph *g)
+{
+    Arena *scratch = arena_new();
+    Stack stack = {.arena = scratch};
+    bool *needed = arena_array(scratch, (size_t)g->n_nodes, sizeof *needed);
+    renumber(g);
+    for (int i = 0; i < g->n_outputs; i++) {
+        mark_needed(&stack, needed, g->outputs[i].value);
+        mark_needed(&stack, needed, g->outputs[i].value2);
+    }
+    int kept = 0;
+    for (int i = 0; i < g->n_nodes; i++)
+        if (needed[i])
+            g->nodes[kept++] = g->nodes[i];
+    const int dropped = g->n_nodes - kept;
+    g->n_nodes = kept;
+    renumber(g);
+    arena_free(scratch);
+    return dropped;
+}
+
+typedef enum Mark {
+    MARK_NEW,
+    MARK_OPEN, /* on the stack: its operands are being placed */
+    MARK_PLACED
+} Mark;
+
+/* Places root after what it needs: depth first, operands from left to right. */
+static void place(const Graph *g, Stack *s, unsigned char *mark, Node *root, Node **order, int *n_order)
+{
+    push(s, root);
+    while (s->n > 0) {
+        Node *n = s->v[s->n - 1];
+        if (mark[n->id] == MARK_NEW) {
+            mark[n->id] = MARK_OPEN;
+            for (int i = n->n_in - 1; i >= 0; i--) {
+                if (mark[n->in[i]->id] == MARK_OPEN)
+                    diag_internal(NULL, "graph @%s: %%%s depends on itself", g->name, n->name);
+                if (mark[n->in[i]->id] == MARK_NEW)
+                    push(s, n->in[i]);
+            }
+            continue;
+        }
+        s->n--;
+        if (mark[n->id] == MARK_OPEN) {
+            mark[n->id] = MARK_PLACED;
+            order[(*n_order)++] = n;
+        }
+    }
+}
+
+void graph_sort(Graph *g)
+{
+    Arena *scratch = arena_new();
+    Stack stack = {.arena = scratch};
+    unsigned char *mark = arena_array(scratch, (size_t)g->n_nodes, sizeof *mark);
+    Node **order = arena_array(scratch, (size_t)g->n_nodes, sizeof *order);
+    int n_order = 0;
+    renumber(g);
+    for (int i = 0; i < g->n_nodes; i++)
+        if (mark[i] == MARK_NEW)
+            place(g, &stack, mark, g->nodes[i], order, &n_order);
+    if (n_order)
+        memcpy(g->nodes, order, (size_t)n_order * sizeof *order);
+    renumber(g);
+    arena_free(scratch);
+}

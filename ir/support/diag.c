@@ -1,0 +1,328 @@
+/* Reporting.  A report is one heading line and, if its place is known, the source line and a caret under
+ * the range.  Notes follow the report before them, and are dropped with it.
+ *
+ * Of errors at the same place with the same text only the first is shown: the program is elaborated once
+ * per entry point, and would say the same thing again. */
+#include "ir/support/diag.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAX_ERRORS = 20, EXIT_INTERNAL = 70 };
+
+typedef struct Source {
+    const char *path, *text;
+    size_t len;
+    bool library;
+} Source;
+
+typedef struct Call {
+    SrcRange at;
+    const char *callee;
+} Call;
+
+struct Diag {
+    Arena *arena;
+    DiagOptions options;
+    FILE *out;
+    Source *sources;
+    int n_sources, cap_sources;
+    Call *calls;
+    int n_calls, cap_calls;
+    const char **said; /* reports so far, interned */
+    int n_said, cap_said;
+    int errors;
+    bool dropped; /* the last report was not shown, nor are its notes */
+    bool closed;  /* the line after the last error was printed */
+};
+
+Diag *diag_new(Arena *a, const DiagOptions *options)
+{
+    Diag *d = arena_alloc(a, sizeof *d);
+    d->arena = a;
+    if (options)
+        d->options = *options;
+    d->out = d->options.out ? d->options.out : stderr;
+    return d;
+}
+
+int diag_add_source(Diag *d, const char *path, const char *text, size_t len, bool library)
+{
+    if (d->n_sources == d->cap_sources)
+        d->sources = arena_grow(d->arena, d->sources, &d->cap_sources, sizeof *d->sources);
+    d->sources[d->n_sources] =
+        (Source){.path = path, .text = text, .len = len, .library = library};
+    return d->n_sources++;
+}
+
+static const Source *source_of(const Diag *d, int file)
+{
+    return file >= 0 && file < d->n_sources ? &d->sources[file] : NULL;
+}
+
+bool diag_is_library(const Diag *d, int file)
+{
+    const Source *s = source_of(d, file);
+    return s && s->library;
+}
+
+const char *diag_path(const Diag *d, int file)
+{
+    const Source *s = source_of(d, file);
+    return s ? s->path : "?";
+}
+
+const char *diag_source(const Diag *d, int file, size_t *len)
+{
+    const Source *s = source_of(d, file);
+    if (len)
+        *len = s ? s->len : 0;
+    return s ? s->text : "";
+}
+
+typedef struct Place {
+    const char *line;
+    size_t line_len;
+    unsigned line_no, col; /* from 1 */
+} Place;
+
+static Place place_of(const Source *s, uint32_t at)
+{
+    const size_t end = at < s->len ? at : s->len;
+    Place p = {.line = s->text, .line_no = 1};
+    for (size_t i = 0; i < end; i++)
+        if (s->text[i] == '\n') {
+            p.line = s->text + i + 1;
+            p.line_no++;
+        }
+    const size_t start = (size_t)(p.line - s->text);
+    size_t stop = start;
+    while (stop < s->len && s->text[stop] != '\n')
+        stop++;
+    if (stop > start && s->text[stop - 1] == '\r')
+        stop--;
+    p.line_len = stop - start;
+    p.col = (unsigned)(end - start) + 1;
+    return p;
+}
+
+void diag_line_col(const Diag *d, SrcRange at, unsigned *line, unsigned *col)
+{
+    const Source *s = source_of(d, at.file);
+    const Place p = s ? place_of(s, at.lo) : (Place){.line_no = 0, .col = 0};
+    *line = p.line_no;
+    *col = p.col;
+}
+
+/* Prints ^~~~ under the range.  Tabs are kept as tabs so that the caret lines up whatever the terminal's
+ * tab width; a range that leaves the line is cut at the line's end.  Bytes that continue a UTF-8 character
+ * take no column. */
+static void print_caret(FILE *out, const Place *p, size_t width)
+{
+    for (size_t i = 0; i + 1 < p->col; i++) {
+        const char c = i < p->line_len ? p->line[i] : ' ';
+        if (((unsigned char)c & 0xc0) != 0x80)
+            fputc(c == '\t' ? '\t' : ' ', out);
+    }
+    fputc('^', out);
+    for (size_t i = p->col; i - (p->col - 1) < width && i < p->line_len; i++)
+        if (((unsigned char)p->line[i] & 0xc0) != 0x80)
+            fputc('~', out);
+    fputc('\n', out);
+}
+
+static const char *level_color(const char *level)
+{
+    return level[0] == 'e' ? "\033[1;31m" : level[0] == 'w' ? "\033[1;35m" : "\033[1;36m";
+}
+
+static void print_report(const Diag *d, const char *level, SrcRange at, const char *text)
+{
+    const Source *s = source_of(d, at.file);
+    const bool color = d->options.color;
+    const Place p = s ? place_of(s, at.lo) : (Place){0};
+    if (s)
+        fprintf(d->out, "%s%s:%u:%u:%s ", color ? "\033[1m" : "", s->path, p.line_no, p.col,
+                color ? "\033[0m" : "");
+    else
+        fputs("hftac: ", d->out);
+    fprintf(d->out, "%s%s:%s %s\n", color ? level_color(level) : "", level,
+            color ? "\033[0m" : "", text);
+    if (!s)
+        return;
+    fprintf(d->out, "%5u | %.*s\n      | ", p.line_no, (int)p.line_len, p.line);
+    if (color)
+        fputs("\033[1;32m", d->out);
+    print_caret(d->out, &p, at.hi > at.lo ? at.hi - at.lo : 1);
+    if (color)
+        fputs("\033[0m", d->out);
+}
+
+static const char *format(Arena *a, const char *fmt, va_list ap)
+{
+    va_list again;
+    va_copy(again, ap);
+    const int n = vsnprintf(NULL, 0, fmt, again);
+    va_end(again);
+    char *s = arena_alloc(a, (size_t)(n < 0 ? 0 : n) + 1);
+    if (n > 0)
+        vsnprintf(s, (size_t)n + 1, fmt, ap);
+    return s;
+}
+
+static bool said_before(Diag *d, SrcRange at, const char *text)
+{
+    if (at.file < 0)
+        return false;
+    const char *key = arena_printf(d->arena, "%d:%u:%u:%s", at.file, at.lo, at.hi, text);
+    for (int i = 0; i < d->n_said; i++)
+        if (strcmp(d->said[i], key) == 0)
+            return true;
+    if (d->n_said == d->cap_said)
+        d->said = arena_grow(d->arena, d->said, &d->cap_said, sizeof *d->said);
+    d->said[d->n_said++] = key;
+    return false;
+}
+
+/* The innermost place on the stack of calls that is the user's; NULL if there is none. */
+static const Call *user_call(const Diag *d)
+{
+    for (int i = d->n_calls - 1; i >= 0; i--)
+        if (d->calls[i].at.file >= 0 && !diag_is_library(d, d->calls[i].at.file))
+            return &d->calls[i];
+    return NULL;
+}
+
+static void report(Diag *d, const char *level, SrcRange at, const char *text)
+{
+    const Call *call = diag_is_library(d, at.file) ? user_call(d) : NULL;
+    const SrcRange shown = call ? call->at : at;
+    d->dropped = diag_full(d) || said_before(d, shown, text);
+    if (diag_full(d) && !d->closed) {
+        fprintf(d->out, "hftac: too many errors, the rest is not shown\n");
+        d->closed = true;
+    }
+    if (d->dropped)
+        return;
+    print_report(d, level, shown, text);
+    if (call)
+        print_report(d, "note", at, arena_printf(d->arena, "inside %s", call->callee));
+}
+
+void diag_error(Diag *d, SrcRange at, const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    report(d, "error", at, format(d->arena, fmt, ap));
+    va_end(ap);
+    if (!d->dropped)
+        d->errors++;
+}
+
+void diag_warn(Diag *d, SrcRange at, const char *fmt, ...)
+{
+    if (d->options.no_warnings) {
+        d->dropped = true;
+        return;
+    }
+    va_list ap;
+    va_start(ap, fmt);
+    report(d, d->options.werror ? "error" : "warning", at, format(d->arena, fmt, ap));
+    va_end(ap);
+    if (d->options.werror && !d->dropped)
+        d->errors++;
+}
+
+void diag_note(Diag *d, SrcRange at, const char *fmt, ...)
+{
+    if (d->dropped)
+        return;
+    va_list ap;
+    va_start(ap, fmt);
+    print_report(d, "note", at, format(d->arena, fmt, ap));
+    va_end(ap);
+}
+
+int diag_errors(const Diag *d)
+{
+    return d->errors;
+}
+
+bool diag_full(const Diag *d)
+{
+    return d->errors >= MAX_ERRORS;
+}
+
+void diag_push_call(Diag *d, SrcRange call, const char *callee)
+{
+    if (d->n_calls == d->cap_calls)
+        d->calls = arena_grow(d->arena, d->calls, &d->cap_calls, sizeof *d->calls);
+    d->calls[d->n_calls++] = (Call){.at = call, .callee = callee};
+}
+
+void diag_pop_call(Diag *d)
+{
+    if (d->n_calls > 0)
+        d->n_calls--;
+}
+
+/* Edit distance with swaps of neighbours counted as one; gives `limit` + 1 for anything above limit. */
+static size_t edit_distance(const char *a, const char *b, size_t limit)
+{
+    enum { LONGEST = 63 };
+    const size_t n = strlen(a), m = strlen(b);
+    if (n > LONGEST || m > LONGEST || (n > m ? n - m : m - n) > limit)
+        return limit + 1;
+    size_t row[3][LONGEST + 1];
+    for (size_t j = 0; j <= m; j++)
+        row[0][j] = j;
+    for (size_t i = 1; i <= n; i++) {
+        const size_t *up = row[(i - 1) % 3], *up2 = row[(i + 1) % 3];
+        size_t *now = row[i % 3];
+        now[0] = i;
+        for (size_t j = 1; j <= m; j++) {
+            size_t best = up[j - 1] + (a[i - 1] != b[j - 1]);
+            if (up[j] + 1 < best)
+                best = up[j] + 1;
+            if (now[j - 1] + 1 < best)
+                best = now[j - 1] + 1;
+            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] &&
+                up2[j - 2] + 1 < best)
+                best = up2[j - 2] + 1;
+            now[j] = best;
+        }
+    }
+    return row[n % 3][m];
+}
+
+const char *diag_closest(const char *word, const char *const *candidates, int n)
+{
+    const size_t len = strlen(word);
+    size_t best = (len + 2) / 3;
+    const char *found = NULL;
+    for (int i = 0; i < n; i++) {
+        if (!candidates[i])
+            continue;
+        const size_t distance = edit_distance(word, candidates[i], best);
+        if (distance < best || (distance == best && !found && distance <= len / 3)) {
+            best = distance;
+            found = candidates[i];
+        }
+    }
+    return found;
+}
+
+void diag_internal(const char *dump, const char *fmt, ...)
+{
+    if (dump)
+        fputs(dump, stderr);
+    fputs("hftac: internal error: ", stderr);
+    va_list ap;
+    va_start(ap, fmt);
+    vfprintf(stderr, fmt, ap);
+    va_end(ap);
+    fputs("\nThis is a mistake of hftac, not of your program. Please report it with this output, the "
+          ".hdl file\nand the command line.\n",
+          stderr);
+    exit(EXIT_INTERNAL);
+}

@@ -1,0 +1,96 @@
+/* A text that doubles; the old copy is left behind in the arena, so all copies together are at most
+ * twice the last. */
+#include "ir/support/text.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+void text_init(Text *t, Arena *a)
+{
+    /* A shared "" that nothing writes to: cap is 0. */
+    *t = (Text){.arena = a, .s = (char *)(size_t)(const void *)""};
+}
+
+static void reserve(Text *t, size_t more)
+{
+    const size_t need = t->len + more + 1;
+    if (need <= t->cap)
+        return;
+    size_t cap = t->cap ? t->cap * 2 : 64;
+    while (cap < need)
+        cap *= 2;
+    char *s = arena_alloc(t->arena, cap);
+    if (t->len)
+        memcpy(s, t->s, t->len);
+    t->s = s;
+    t->cap = cap;
+}
+
+void text_addn(Text *t, const char *s, size_t n)
+{
+    reserve(t, n);
+    if (n)
+        memcpy(t->s + t->len, s, n);
+    t->len += n;
+    t->s[t->len] = '\0';
+}
+
+void text_add(Text *t, const char *s)
+{
+    text_addn(t, s, strlen(s));
+}
+
+void text_printf(Text *t, const char *fmt, ...)
+{
+    va_list ap, again;
+    va_start(ap, fmt);
+    va_copy(again, ap);
+    const int n = vsnprintf(NULL, 0, fmt, ap);
+    va_end(ap);
+    if (n > 0) {
+        reserve(t, (size_t)n);
+        vsnprintf(t->s + t->len, (size_t)n + 1, fmt, again);
+        t->len += (size_t)n;
+    }
+    va_end(again);
+}
+
+void text_real(Text *t, double v)
+{
+    if (isnan(v)) {
+        text_add(t, "nan");
+        return;
+    }
+    if (isinf(v)) {
+        text_add(t, v > 0 ? "inf" : "-inf");
+        return;
+    }
+    /* Whole numbers as such as long as they are short: 20, not 2e+01. */
+    if (fabs(v) < 1e15 && v == floor(v)) {
+        text_printf(t, "%.0f", v);
+        return;
+    }
+    char s[40];
+    for (int digits = 1; digits <= 17; digits++) {
+        snprintf(s, sizeof s, "%.*g", digits, v);
+        if (strtod(s, NULL) == v)
+            break;
+    }
+    text_add(t, s);
+}
+
+void text_quoted(Text *t, const char *s)
+{
+    text_add(t, "\"");
+    for (; *s; s++) {
+        if (*s == '"' || *s == '\\')
+            text_printf(t, "\\%c", *s);
+        else if (*s == '\n')
+            text_add(t, "\\n");
+        else
+            text_addn(t, s, 1);
+    }
+    text_add(t, "\"");
+}

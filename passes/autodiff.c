@@ -1,0 +1,197 @@
+/* Reverse-mode differentiation over the graph.
+ *
+ * All grad(loss, x) nodes of one loss share one sweep: a node takes part if it depends on some x and the loss
+ * depends on it; those are visited from the loss backwards, each adding to its operands' adjoints by the rule of
+ * its row.  Losses are taken in the order of their first grad node, so a gradient may itself be differentiated
+ * by a later loss; detach() stops every flow.
+ *
+ * Adjoints are named <x>.grad after the forward node and stand at its place in the source. */
+#include "passes/grad.h"
+
+#include "passes/passes.h"
+#include "passes/rewrite.h"
+
+static GradRule *const rules[] = {
+#define OP(NAME, text, in, attrs, shape, grad, kind, data) [OP_##NAME] = grad_##grad,
+#include "ir/ops.def"
+};
+
+struct Sweep {
+    Graph *graph;
+    int n;          /* nodes before the sweep */
+    Node **adjoint; /* by id */
+    bool *depends;  /* on an x; by id */
+};
+
+void grad_none(Adjoint *c)
+{
+    (void)c;
+}
+
+void grad_missing(Adjoint *c)
+{
+    (void)c;
+}
+
+bool adjoint_wanted(Adjoint *c, int i)
+{
+    const Node *x = c->in[i];
+    if (!c->sweep->depends[x->id])
+        return false;
+    c->b->hint = arena_printf(c->sweep->graph->module->arena, "%s.grad", x->name);
+    c->mark = c->sweep->graph->n_nodes;
+    return true;
+}
+
+void adjoint_add(Adjoint *c, int i, Node *v)
+{
+    Node *x = c->in[i];
+    Node **sum = &c->sweep->adjoint[x->id];
+    v = build_sum_to(c->b, v, &x->type.shape);
+    if (!v)
+        return;
+    /* The plain name belongs to the last of the nodes built for this operand, and to the total. */
+    if (v->id > c->mark)
+        swap_names(v, c->sweep->graph->nodes[c->mark]);
+    if (*sum) {
+        Node *total = build2(c->b, OP_ADD, *sum, v);
+        if ((*sum)->id >= c->sweep->n)
+            swap_names(total, *sum);
+        v = total;
+    }
+    *sum = v;
+}
+
+Node *adjoint_const(Adjoint *c, double v)
+{
+    return build_const(c->b, c->y->type.dtype, v);
+}
+
+static bool is_real(const Node *n)
+{
+    return dtype_class(n->type.dtype) == DTC_REAL;
+}
+
+/* Marks the x of every grad node of this loss and what depends on them up to the loss. */
+static void mark_dependent(Sweep *s, const Node *loss)
+{
+    for (int i = 0; i < s->n; i++) {
+        const Node *n = s->graph->nodes[i];
+        if (n->op == OP_GRAD && n->in[0] == loss)
+            s->depends[n->in[1]->id] = true;
+    }
+    for (int i = 0; i <= loss->id; i++) {
+        const Node *n = s->graph->nodes[i];
+        if (!is_real(n) || rules[n->op] == grad_none)
+            continue;
+        for (int k = 0; k < n->n_in; k++)
+            s->depends[i] |= s->depends[n->in[k]->id];
+    }
+}
+
+/* Does anything flow from y into an operand? */
+static bool flows_on(const Sweep *s, const Node *y)
+{
+    if (rules[y->op] == grad_none)
+        return false;
+    for (int k = 0; k < y->n_in; k++)
+        if (s->depends[y->in[k]->id])
+            return true;
+    return false;
+}
+
+static bool visit(Sweep *s, Builder *b, Node *y)
+{
+    if (!flows_on(s, y))
+        return true;
+    if (rules[y->op] == grad_missing) {
+        diag_error(s->graph->module->diag, y->loc, "%s has no gradient, and one is asked for",
+                   op_info(y->op)->text);
+        return false;
+    }
+    b->loc = y->loc;
+    Adjoint c = {.b = b, .y = y, .g = s->adjoint[y->id], .in = y->in, .sweep = s};
+    rules[y->op](&c);
+    return true;
+}
+
+static Node *gradient_of(Sweep *s, Builder *b, const Node *request)
+{
+    Node *x = request->in[1];
+    Node *v = s->adjoint[x->id];
+    b->loc = request->loc;
+    b->hint = request->name;
+    return v ? v : build_full(b, x->type.dtype, &x->type.shape, 0);
+}
+
+/* The request's name passes to its answer where that is a node of the sweep with no other claim. */
+static void answer(Sweep *s, Builder *b, Node *request)
+{
+    Node *v = gradient_of(s, b, request);
+    if (v->id >= s->n)
+        swap_names(v, request);
+    graph_replace(s->graph, request, v);
+}
+
+static bool sweep_loss(Graph *g, Node *loss, Arena *scratch)
+{
+    Sweep s = {.graph = g, .n = g->n_nodes};
+    s.adjoint = arena_array(scratch, (size_t)s.n, sizeof *s.adjoint);
+    s.depends = arena_array(scratch, (size_t)s.n, sizeof *s.depends);
+    mark_dependent(&s, loss);
+    Builder b = {.graph = g, .loc = loss->loc};
+    b.hint = arena_printf(g->module->arena, "%s.grad", loss->name);
+    s.adjoint[loss->id] = build_const(&b, loss->type.dtype, 1);
+    bool ok = true;
+    for (int i = loss->id; i >= 0; i--)
+        if (s.adjoint[i])
+            ok &= visit(&s, &b, g->nodes[i]);
+    Node **requests = arena_array(scratch, (size_t)s.n, sizeof *requests);
+    int n_requests = 0;
+    for (int i = 0; i < s.n; i++)
+        if (g->nodes[i]->op == OP_GRAD && g->nodes[i]->in[0] == loss)
+            requests[n_requests++] = g->nodes[i];
+    for (int i = 0; i < n_requests && ok; i++)
+        answer(&s, &b, requests[i]);
+    return ok;
+}
+
+static Node *first_request(const Graph *g)
+{
+    for (int i = 0; i < g->n_nodes; i++)
+        if (g->nodes[i]->op == OP_GRAD)
+            return g->nodes[i];
+    return NULL;
+}
+
+static void remove_detach(Graph *g)
+{
+    for (int i = 0; i < g->n_nodes; i++)
+        if (g->nodes[i]->op == OP_DETACH)
+            graph_replace(g, g->nodes[i], g->nodes[i]->in[0]);
+}
+
+static bool differentiate(Graph *g)
+{
+    bool ok = true;
+    graph_drop_dead(g);
+    for (Node *request; ok && (request = first_request(g));) {
+        Arena *scratch = arena_new();
+        ok = sweep_loss(g, request->in[0], scratch);
+        arena_free(scratch);
+        graph_sort(g);
+        graph_drop_dead(g);
+    }
+    remove_detach(g);
+    graph_drop_dead(g);
+    return ok;
+}
+
+bool autodiff(Module *m)
+{
+    bool ok = true;
+    for (int i = 0; i < m->n_graphs; i++)
+        ok &= differentiate(m->graphs[i]);
+    m->stage = "grad";
+    return ok && diag_errors(m->diag) == 0;
+}

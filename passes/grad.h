@@ -1,0 +1,40 @@
+/* What the gradient rules see of reverse-mode differentiation; private to passes/autodiff.c and passes/grad_*.c.
+ *
+ * A rule is named by the `grad` column of ops.def.  For one node y it adds, to the adjoint of each operand that
+ * wants one, what flows there from y's adjoint g (same type as y):
+ *
+ *     if (adjoint_wanted(c, 0))
+ *         adjoint_add(c, 0, build2(c->b, OP_MUL, c->g, c->in[1]));
+ *
+ * Rules reuse y where that is cheaper or more exact than computing it again. */
+#ifndef HFTAC_PASSES_GRAD_H
+#define HFTAC_PASSES_GRAD_H
+
+#include "ir/build.h"
+
+typedef struct Sweep Sweep; /* one reverse sweep: the adjoints of one loss */
+
+typedef struct Adjoint {
+    Builder *b;
+    Node *y, *g;
+    Node **in; /* y's operands */
+    Sweep *sweep;
+    int mark; /* first node built for the operand at hand */
+} Adjoint;
+
+typedef void GradRule(Adjoint *c);
+
+/* Does the loss depend on what stands behind operand i?  If so, names what is built next after that operand. */
+bool adjoint_wanted(Adjoint *c, int i);
+/* Adds v to operand i's adjoint; v may have the larger shape that the operand was broadcast to. */
+void adjoint_add(Adjoint *c, int i, Node *v);
+/* A rank-0 constant of y's element type. */
+Node *adjoint_const(Adjoint *c, double v);
+
+/* Markers: no gradient flows; asking for one is an error. */
+GradRule grad_none, grad_missing;
+
+#define OP(NAME, text, in, attrs, shape, grad, kind, data) extern GradRule grad_##grad;
+#include "ir/ops.def"
+
+#endif

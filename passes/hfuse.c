@@ -1,0 +1,64 @@
+/* Horizontal fusion: one graph for B models.
+ *
+ * A value is per model if anything it reads is: a state, a hyper, a seed, an `each` input.  Its type then
+ * carries the interval of models it holds for; its shape stays that of one model.  The form says how a target
+ * computes the models of one operator together.
+ *
+ * Invariant: nothing but the interval depends on B - same nodes, same names, same order for 2 models or 200. */
+#include "passes/passes.h"
+#include "passes/rewrite.h"
+
+static bool leaf_per_model(const Node *n)
+{
+    switch (op_info(n->op)->data) {
+    case LEAF_STATE:
+    case LEAF_HYPER:
+    case LEAF_SEED:
+        return true;
+    default:
+        return false;
+    }
+}
+
+static Interval models_of(const Graph *g, const Node *n, Interval all)
+{
+    const Interval shared = {0, 0};
+    if (op_info(n->op)->kind == KIND_LEAF) {
+        if (op_info(n->op)->data == LEAF_INPUT) {
+            const Input *in = module_input(g->module, n->attrs.leaf.name);
+            return in ? in->type.models : shared;
+        }
+        return leaf_per_model(n) ? all : shared;
+    }
+    for (int i = 0; i < n->n_in; i++)
+        if (type_per_model(&n->in[i]->type))
+            return all;
+    return shared;
+}
+
+Form form_of(const Node *n)
+{
+    if (!type_per_model(&n->type))
+        return FORM_SHARED;
+    if (op_info(n->op)->kind == KIND_CONTRACT &&
+        type_per_model(&n->in[0]->type) != type_per_model(&n->in[1]->type))
+        return FORM_WIDE;
+    return FORM_BATCHED;
+}
+
+void hfuse(Module *m, int n_models, const Target *t)
+{
+    (void)t;
+    const Interval all = {0, n_models};
+    m->n_models = n_models;
+    for (int i = 0; i < m->n_states; i++)
+        m->states[i].type.models = all;
+    for (int i = 0; i < m->n_inputs; i++)
+        m->inputs[i].type.models = m->inputs[i].each ? all : (Interval){0, 0};
+    for (int i = 0; i < m->n_graphs; i++)
+        graph_foreach (m->graphs[i], n) {
+            n->type.models = models_of(m->graphs[i], n, all);
+            n->form = form_of(n);
+        }
+    m->stage = "fused";
+}

@@ -1,0 +1,177 @@
+/* The last batch of a data set is not full: evaluation sees only its first n_valid samples.
+ *
+ * Whatever reduces over an axis that comes from N gets, in place of the padding rows, the element that changes
+ * nothing: 0 for sums and contractions, the lowest or highest value for maxima and minima.  A where, not a
+ * product, so that a NaN in a padding row does not matter. */
+#include "passes/passes.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "ir/build.h"
+#include "ir/shape.h"
+#include "passes/rewrite.h"
+
+typedef struct Masking {
+    bool whole;    /* train, init: every sample counts */
+    Node *n_valid; /* f64[]; made on first use */
+} Masking;
+
+static Node *n_valid_of(Builder *b, Masking *m)
+{
+    if (!m->n_valid)
+        m->n_valid = build_scalar(b, "n_valid");
+    return m->n_valid;
+}
+
+/* bool [1, .., extent, .., 1]: the first n_valid * mark elements of the axis. */
+static Node *valid_along(Builder *b, Masking *m, const Shape *s, int axis)
+{
+    Shape line = {.rank = s->rank};
+    for (int i = 0; i < s->rank; i++)
+        line.dim[i] = i == axis ? s->dim[i] : 1;
+    Node *count = build_cast(b, n_valid_of(b, m), DT_I64);
+    if (s->batch[axis] > 1)
+        count = build2(b, OP_MUL, count, build_const(b, DT_I64, (double)s->batch[axis]));
+    return build2(b, OP_LT, build_iota(b, &line, axis), count);
+}
+
+/* x, with `fill` in the padding of each axis named by the bit set `axes`. */
+static Node *mask_axes(Builder *b, Masking *m, Node *x, unsigned axes, double fill)
+{
+    const Shape *s = &x->type.shape;
+    const char *hint = b->hint;
+    Node *valid = NULL;
+    b->hint = arena_printf(b->graph->module->arena, "%s.valid", x->name);
+    for (int i = 0; i < s->rank; i++)
+        if (axes >> i & 1 && s->batch[i]) {
+            Node *here = valid_along(b, m, s, i);
+            valid = valid ? build2(b, OP_AND, valid, here) : here;
+        }
+    if (valid)
+        x = build3(b, OP_WHERE, valid, x, build_const(b, x->type.dtype, fill));
+    b->hint = hint;
+    return x;
+}
+
+/* What leaves a reduction as it is; `most` is infinite or the type's largest value. */
+static double identity_of(int reduction, DType t)
+{
+    double lowest = -INFINITY, highest = INFINITY;
+    if (dtype_class(t) != DTC_REAL) {
+        const int bits = 8 * dtype_bytes(t);
+        lowest = t == DT_BOOL || t == DT_U8 ? 0 : -ldexp(1, bits - 1);
+        highest = t == DT_BOOL ? 1 : t == DT_U8 ? 255 : nextafter(ldexp(1, bits - 1), 0);
+    }
+    return reduction == RED_SUM ? 0 : reduction == RED_MIN ? highest : lowest;
+}
+
+static unsigned axis_bits(const IntList *dims)
+{
+    unsigned bits = 0;
+    for (int i = 0; i < dims->n; i++)
+        bits |= 1u << dims->v[i];
+    return bits;
+}
+
+static void mask_reduce(Builder *b, Masking *m, Node *n)
+{
+    const double fill = identity_of(op_info(n->op)->data, n->in[0]->type.dtype);
+    n->in[0] = mask_axes(b, m, n->in[0], axis_bits(&n->attrs.axes.dims), fill);
+}
+
+/* The axes of operand i whose letter is summed. */
+static unsigned summed_axes(const EinsumSpec *s, int i)
+{
+    const char *letters = i == 0 ? s->a : s->b;
+    const int n = i == 0 ? s->n_a : s->n_b;
+    unsigned bits = 0;
+    for (int k = 0; k < n; k++)
+        if (!memchr(s->out, letters[k], (size_t)s->n_out))
+            bits |= 1u << k;
+    return bits;
+}
+
+static bool has_marked(const Shape *s, unsigned axes)
+{
+    for (int i = 0; i < s->rank; i++)
+        if (axes >> i & 1 && s->batch[i])
+            return true;
+    return false;
+}
+
+/* A zero in one operand is enough; the smaller one is cheaper. */
+static void mask_einsum(Builder *b, Masking *m, Node *n)
+{
+    EinsumSpec s;
+    if (!einsum_parse(n->attrs.einsum.spec, &s))
+        return;
+    const int64_t count[] = {shape_count(&n->in[0]->type.shape), shape_count(&n->in[1]->type.shape)};
+    const int small = count[1] < count[0];
+    for (int k = 0; k < 2; k++) {
+        const int i = k == 0 ? small : 1 - small;
+        const unsigned axes = summed_axes(&s, i);
+        if (!has_marked(&n->in[i]->type.shape, axes))
+            continue;
+        n->in[i] = mask_axes(b, m, n->in[i], axes, 0);
+        return;
+    }
+}
+
+static void mask_scatter(Builder *b, Masking *m, Node *n)
+{
+    n->in[2] = mask_axes(b, m, n->in[2], 1u << n->attrs.axis.dim, 0);
+}
+
+static Node *count_of(Builder *b, Masking *m, const Node *n)
+{
+    const Shape *s = &n->in[0]->type.shape;
+    const IntList *dims = &n->attrs.axes.dims;
+    double k = 1;
+    Node *valid = NULL;
+    for (int i = 0; i < dims->n; i++) {
+        const int64_t d = dims->v[i];
+        if (m->whole || !s->batch[d]) {
+            k *= (double)s->dim[d];
+            continue;
+        }
+        k *= (double)s->batch[d];
+        Node *v = n_valid_of(b, m);
+        valid = valid ? build2(b, OP_MUL, valid, v) : v;
+    }
+    Node *factor = build_const(b, DT_F64, k);
+    return valid ? build2(b, OP_MUL, valid, factor) : factor;
+}
+
+static Node *mask_step(Builder *b, Node *n, void *context)
+{
+    Masking *m = context;
+    if (n->op == OP_COUNT)
+        return count_of(b, m, n);
+    if (m->whole)
+        return n;
+    switch (op_info(n->op)->kind) {
+    case KIND_REDUCE:
+        mask_reduce(b, m, n);
+        break;
+    case KIND_CONTRACT:
+        mask_einsum(b, m, n);
+        break;
+    case KIND_SCATTER:
+        mask_scatter(b, m, n);
+        break;
+    default:
+        break;
+    }
+    return n;
+}
+
+void mask_batch(Module *m)
+{
+    for (int i = 0; i < m->n_graphs; i++) {
+        const char *name = m->graphs[i]->name;
+        Masking masking = {.whole = !strcmp(name, "train") || !strcmp(name, "init")};
+        rewrite_graph(m->graphs[i], mask_step, &masking);
+    }
+    m->stage = "masked";
+}

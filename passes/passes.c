@@ -1,0 +1,44 @@
+/* The passes in their order. */
+#include "passes/passes.h"
+
+static bool run_autodiff(Module *m, int n_models, const Target *t)
+{
+    (void)n_models;
+    (void)t;
+    return autodiff(m);
+}
+
+static bool run_mask_batch(Module *m, int n_models, const Target *t)
+{
+    (void)n_models;
+    (void)t;
+    mask_batch(m);
+    return true;
+}
+
+static bool run_simplify(Module *m, int n_models, const Target *t)
+{
+    (void)n_models;
+    (void)t;
+    simplify(m);
+    return true;
+}
+
+static bool run_hfuse(Module *m, int n_models, const Target *t)
+{
+    hfuse(m, n_models, t);
+    return true;
+}
+
+static bool run_lower(Module *m, int n_models, const Target *t)
+{
+    (void)n_models;
+    lower(m, t);
+    return true;
+}
+
+const Pass pass_list[] = {
+    {"autodiff", run_autodiff}, {"mask_batch", run_mask_batch}, {"simplify", run_simplify},
+    {"hfuse", run_hfuse},       {"lower", run_lower},
+};
+const int pass_count = sizeof pass_list / sizeof *pass_list;

@@ -1,0 +1,147 @@
+/* Vertical fusion and planning, private to passes/: what its files hand each other.
+ *
+ * plan_build goes over one graph at a time:
+ *
+ *   vfuse_prepare  reductions keep their axes (so that kernels over rows can store them), dead nodes go
+ *   vfuse_choose   which values are stored: results, contractions with the elementwise chain behind them, reductions,
+ *                  operands that must lie in memory, and what is expensive to compute again
+ *   vfuse_groups   one group for each stored value, with its edges
+ *   vfuse_merge    groups become kernels; what is then read by its own kernel only is stored no more
+ *   vfuse_kernels  order, loops, buffers
+ *   memory_plan    offsets */
+#ifndef HFTAC_PASSES_VFUSE_H
+#define HFTAC_PASSES_VFUSE_H
+
+#include "ir/plan.h"
+#include "passes/plan_build.h"
+
+/* One evaluation of a node inside a kernel. */
+typedef struct Visit {
+    Node *node;
+    /* Per axis of the node: the axes of the space that the index component depends on, and VISIT_REDUCED. */
+    uint16_t component[MAX_RANK];
+    uint16_t outer; /* inside a reduction: what the result's index depends on, and VISIT_REDUCED */
+    bool exact;     /* the node has the space's shape and is read at the space's own index */
+    bool external;  /* read from memory */
+    int next;       /* next visit of the same node, -1: none */
+} Visit;
+
+enum { VISIT_REDUCED = 1 << MAX_RANK };
+
+typedef struct VisitList {
+    Visit *v;
+    int n, cap;
+    int *first; /* by node id, -1: not visited */
+} VisitList;
+
+typedef bool ReadFromMemory(const void *context, const Node *n);
+
+/* All evaluations that stores of `roots` over `space` need.  A contraction's or scatter's operands are visited through
+ * their views, at no index. */
+void visit_kernel(VisitList *out, Arena *a, const Graph *g, int n_roots, Node *const *roots,
+                  const Shape *space, ReadFromMemory *external, const void *context);
+/* Union of the components. */
+unsigned visit_mask(const Visit *v);
+/* The last axis of the operand that is longer than 1 is reduced: the reduction is vectorised along it, in partials.
+ * Else: one chain per result.  Depends on logical axes only, so that no plan changes bits. */
+bool reduces_inner(const Node *reduce);
+/* Is each axis of the space that is outside the innermost one in mask itself in mask (or of extent 1)? Else a value of that
+ * mask is computed again in some loop. */
+bool mask_is_prefix(unsigned mask, const Shape *space, const int *order);
+
+/* Where a value lies by itself: row-major, a LAYOUT in its order, a state by its layout. */
+void natural_strides(const Module *m, const Node *n, int64_t *stride);
+/* Strides of a view's result from its operand's; false if they do not exist. */
+bool view_strides(const Node *view, const int64_t *operand, int64_t *stride);
+/* A leaf with a place; a constant with one value is written into the code instead. */
+bool leaf_in_memory(const Node *n);
+bool node_is_leaf(const Node *n);
+bool node_is_splat(const Node *n);
+OpKind node_kind(const Node *n);
+bool node_is_layout(const Node *n);
+
+/* One store of a group: to NULL: the place of the value itself, which is found when all is merged. */
+typedef struct Item {
+    Node *value;
+    Buffer *to;
+    bool copy; /* only a reader of value: another group computes it, or it is a leaf, or cheap */
+} Item;
+
+typedef struct Group {
+    KernelKind kind;
+    bool dead; /* merged into another one, or not needed */
+    bool per_model;
+    Node *anchor;
+    Item *items;
+    int n_items;
+    Shape space;
+    int order[MAX_RANK];
+    int vector;
+    uint64_t *reads;  /* bit set by node id: leaves in memory and values of other groups */
+    uint64_t *before; /* bit set by group: must come before */
+} Group;
+
+typedef struct Fuse {
+    Arena *arena;   /* of the plan */
+    Arena *scratch; /* of the pass */
+    Plan *plan;
+    EntryPlan *entry;
+    Graph *graph;
+    bool optimize;
+    int n;          /* nodes */
+    int *users;     /* distinct readers by node id, outputs included */
+    bool *stored;   /* by node id */
+    Node **anchor;  /* by node id: the contraction that the value is elementwise computed from, inside its kernel */
+    double *cost;   /* by node id: to compute one element from what is in memory */
+    int *owner;     /* by node id: the group that stores it, -1 */
+    Buffer **output;       /* by position in graph->outputs: where it goes; NULL: nowhere */
+    Buffer **output_value2;
+    Group *groups;
+    int n_groups, cap_groups;
+    int node_words, group_words;
+    VisitList visits; /* of the last group that was looked at */
+} Fuse;
+
+void vfuse_prepare(Graph *g);
+void vfuse_choose(Fuse *f);
+void vfuse_groups(Fuse *f);
+void vfuse_merge(Fuse *f);
+/* Fills kernels, buffer, results of the entry. */
+void vfuse_kernels(Fuse *f);
+
+/* vfuse_group.c: the primitives of merging. */
+/* Makes b of a and b if the result is a kernel that can be, without a cycle. */
+bool group_try_merge(Fuse *f, int a, int b);
+/* Finds space, loops, reads of a group; false if no loop nest does it. */
+bool group_settle(Fuse *f, int g);
+int group_new(Fuse *f, KernelKind kind, bool per_model);
+void group_add_item(Fuse *f, Group *g, Item item);
+/* Must a come before b?  Follows all edges; via_direct: count the edge a -> b itself. */
+bool group_reaches(const Fuse *f, int a, int b, bool via_direct);
+/* Is a value read by a group other than a and b? */
+bool read_elsewhere(const Fuse *f, const Node *n, int a, int b);
+bool group_reads(const Group *g, const Node *n);
+/* Recomputes before from reads (data edges only). */
+void group_edges(Fuse *f, int g);
+/* All reads of the state in the group that also writes it are at the index that is written. */
+bool group_in_place(Fuse *f, int g, const Buffer *state);
+/* No item of it is a place outside or read by others. */
+bool item_kept(const Fuse *f, const Item *i, int g);
+void item_strides(const Fuse *f, const Item *i, int64_t *stride);
+
+static inline bool bit_get(const uint64_t *set, int i)
+{
+    return (set[i / 64] >> (i % 64)) & 1;
+}
+
+static inline void bit_set(uint64_t *set, int i)
+{
+    set[i / 64] |= (uint64_t)1 << (i % 64);
+}
+
+/* Offsets of all scratch and shared buffers of an entry. */
+void memory_plan(EntryPlan *e, Arena *a, bool reuse);
+/* May store s of kernel k write over buffer `old`, which k reads for the last time? */
+bool store_in_place(const EntryPlan *e, const Kernel *k, const Store *s, const Buffer *old, Arena *a);
+
+#endif

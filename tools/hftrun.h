@@ -1,0 +1,93 @@
+/* hftrun's parts: options, hyper-parameter lists, and what it tells (progress, logs, table). */
+#ifndef HFTAC_TOOLS_HFTRUN_H
+#define HFTAC_TOOLS_HFTRUN_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "runtime/hftac.h"
+
+enum {
+    EXIT_INPUT = 1,
+    EXIT_USAGE = 2,
+    EXIT_FILE = 3,
+    EXIT_DEVICE = 4,
+    EXIT_DIVERGED = 5,
+    EXIT_INTERRUPTED = 130
+};
+
+typedef enum Progress {
+    PROGRESS_AUTO,
+    PROGRESS_BAR,
+    PROGRESS_PLAIN,
+    PROGRESS_NONE
+} Progress;
+
+enum { MAX_SPECS = 64 };
+
+typedef struct Options {
+    const char *model, *train, *valid, *test, *load, *save, *predict, *log, *csv, *hypers_table, *sort, *seeds;
+    const char *specs[MAX_SPECS]; /* --hyper NAME=... */
+    int n_specs;
+    int64_t epochs; /* -1: the program's */
+    int models, threads, only;
+    uint64_t seed;
+    bool grid, info, json, quiet;
+    hftac_shuffle shuffle;
+    Progress progress;
+} Options;
+
+/* Ends the program with `code` after "hftrun: error: ...". */
+_Noreturn void die(int code, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/* ... if status is not OK, with the library's sentence and the exit code that fits. */
+void check(hftac_status status);
+void *allocate(size_t count, size_t size);
+
+/* ---- hftrun_hypers.c ---- */
+
+/* Values of every hyper-parameter for every model. */
+typedef struct HyperTable {
+    int n_models, n_hypers;
+    double *value; /* [n_models][n_hypers] */
+    bool *given;   /* [n_hypers]: set on the command line or in the table */
+} HyperTable;
+
+/* Number of models that the lists, the grid or the table ask for; 0: they do not say. */
+int hypers_count(const Options *o, const hftac_array *a);
+/* Reads lists, ranges and the table for n models; dies with exit code 2 or 3 on mistakes. */
+HyperTable hypers_read(const Options *o, const hftac_array *a, int n_models);
+/* Sets them, with a warning for values outside their domain. */
+void hypers_apply(const HyperTable *t, hftac_array *a, bool quiet);
+void hypers_free(HyperTable *t);
+/* --seeds: a list of 1 or n numbers. */
+void seeds_apply(const Options *o, hftac_array *a, int n_models);
+
+/* ---- hftrun_report.c ---- */
+
+typedef struct Report Report;
+
+/* What is known of each model at some point; NaN where not. */
+typedef enum Split {
+    SPLIT_TRAIN,
+    SPLIT_VALID,
+    SPLIT_TEST,
+    N_SPLITS
+} Split;
+
+Report *report_open(const Options *o, hftac_array *a, const HyperTable *h, int argc, char **argv);
+void report_close(Report *r);
+/* Called after each batch: at most 10 bars a second, a plain line every few seconds. */
+void report_progress(Report *r, const char *what, const hftac_progress *p, int64_t epochs);
+/* An epoch is over: reads each running model's mean loss, logs it. */
+void report_epoch(Report *r, int64_t epoch, double seconds, int64_t samples);
+/* Reads the metrics of an evaluation that has just ended. */
+void report_evaluation(Report *r, Split split, int64_t epoch);
+/* Ends the progress line. */
+void report_quiet(Report *r);
+/* The final table, best model first, or JSON. */
+void report_table(Report *r, const char *interrupted);
+/* --info. */
+void report_info(const hftac_array *a, bool json);
+
+#endif
