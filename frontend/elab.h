@@ -131,6 +131,7 @@ struct Frame {
     Value self;         /* `self[i]`: a list */
     bool returned;
     Value result;
+    const char *return_hint; /* names the node returned */
     /* FRAME_OPTIM: which states `state` makes. */
     const char *state_prefix, *state_suffix;
     const Shape *state_shape;
@@ -368,7 +369,7 @@ bool args_bind(Elab *e, const char *callee, const Ast *params, const Args *args,
 void params_bind(Elab *e, const Ast *params, Value *v, SrcRange *locs, const bool *given);
 Frame *frame_push(Elab *e, FrameKind kind, const Ast *def, const char *path, const char *prefix);
 void frame_pop(Elab *e);
-/* Runs expr or BODY in the current frame. */
+/* Runs expr or BODY in the current frame; `hint` names what it returns. */
 Value run_definition(Elab *e, const Ast *body, const char *hint);
 
 /* elab_type.c */
@@ -405,7 +406,8 @@ Node *math_cast(Elab *e, const Value *v, DType to, SrcRange at, const char *what
 Node *math_strong(Elab *e, const Value *v, SrcRange at, const char *what);
 /* As an f64 scalar node. */
 Node *math_scalar(Elab *e, const Value *v, SrcRange at, const char *what);
-Value math_scale(Elab *e, Value v, double num);
+/* How many elements of x lie along dims; a node where only valid samples count. */
+Value math_count(Elab *e, Node *x, int n, const int64_t *dims);
 /* x where it is real; else in the program's real type (weak: f64). */
 Value math_real(Elab *e, Value v);
 
@@ -413,10 +415,18 @@ Value math_real(Elab *e, Value v);
 bool dist_from(Elab *e, const Value *v, SrcRange at, Dist *out);
 /* The first value of a state in the current (init) graph. */
 Node *dist_value(Elab *e, const Dist *d, const char *state, const Type *type);
-Value random_uniform(Elab *e, const char *path, const Shape *shape, Node *step, SrcRange at);
-Value random_normal(Elab *e, const char *path, const Shape *shape, Node *step, SrcRange at);
-const char *random_path(Elab *e);
+/* builtin_random.c: strong values of the program's real type */
+Node *random_bits(Elab *e, const char *path, const Shape *shape, Node *step);
+Value random_uniform(Elab *e, const char *path, const Shape *shape, Node *step);
+Value random_normal(Elab *e, const char *path, const Shape *shape, Node *step);
+/* The number of the step's draws: i64[]. */
 Node *random_step(Elab *e);
+
+/* elab_model.c: statements of the model's body */
+void exec_input(Elab *e, const Ast *s);
+void exec_objective(Elab *e, const Ast *s);
+void exec_output(Elab *e, const Ast *s);
+const Named *named_find(Elab *e, AstKind kind, const char *name);
 
 /* entries.c */
 bool entry_run_model(Elab *e, const char *graph, EntryKind entry);
@@ -426,6 +436,7 @@ bool entries_build(Elab *e);
 Node *graph_copy(Elab *e, Node *n, Node *(*stop)(void *ctx, const Node *n), void *ctx, SrcRange at, const char *what);
 
 /* train.c */
+void train_statement(Elab *e, const Ast *s);
 bool train_build(Elab *e);
 /* Reads batch and epochs before any graph is built. */
 bool train_sizes(Elab *e);

@@ -245,6 +245,10 @@ static void describe(Text *t, const yysymbol_kind_t *v, int n)
         text_add(t, "'hdl 1' first");
         return;
     }
+    if (holds(v, n, YYSYMBOL_BECOMES)) {
+        text_add(t, "'=' after the name that the statement binds");
+        return;
+    }
     if (holds(v, n, YYSYMBOL_NUM) && n > 1) {
         text_add(t, "expression");
         return;

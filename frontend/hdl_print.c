@@ -1,236 +1,12 @@
 /* A syntax tree as .hdl text in canonical layout: one statement a line, two blanks a level, no more
  * parentheses than the precedences ask for.  Parsing the text gives an equal tree. */
-#include "frontend/frontend.h"
+#include "frontend/hdl_print.h"
 
 #include <string.h>
-
-/* Precedences, weakest first; what an operand needs to go without parentheses. */
-typedef enum Level {
-    LEVEL_RANGE,
-    LEVEL_COND,
-    LEVEL_PIPE,
-    LEVEL_OR,
-    LEVEL_AND,
-    LEVEL_NOT,
-    LEVEL_COMPARE,
-    LEVEL_ADD,
-    LEVEL_MUL,
-    LEVEL_UNARY,
-    LEVEL_POWER,
-    LEVEL_POSTFIX
-} Level;
-
-enum { WIDTH = 96 };
-
-typedef struct Printer {
-    Text *out;
-    const Module *m; /* NULL: no types are filled in */
-    int depth;
-    bool in_model;
-} Printer;
-
-static void expr(Printer *p, const Ast *t, Level need);
 
 static void add(Printer *p, const char *s)
 {
     text_add(p->out, s);
-}
-
-static void exprs(Printer *p, const Ast *t, int from, Level need)
-{
-    for (int i = from; i < t->n; i++) {
-        add(p, i > from ? ", " : "");
-        expr(p, t->kid[i], need);
-    }
-}
-
-static Level binary_level(const char *op)
-{
-    static const struct {
-        const char *op;
-        Level level;
-    } table[] = {{"or", LEVEL_OR},      {"and", LEVEL_AND},     {"==", LEVEL_COMPARE},
-                 {"!=", LEVEL_COMPARE}, {"<", LEVEL_COMPARE},   {"<=", LEVEL_COMPARE},
-                 {">", LEVEL_COMPARE},  {">=", LEVEL_COMPARE},  {"+", LEVEL_ADD},
-                 {"-", LEVEL_ADD},      {"**", LEVEL_POWER}};
-    for (size_t i = 0; i < sizeof table / sizeof *table; i++)
-        if (!strcmp(op, table[i].op))
-            return table[i].level;
-    return LEVEL_MUL;
-}
-
-static Level level_of(const Ast *t)
-{
-    switch (t->kind) {
-    case AST_RANGE:
-        return LEVEL_RANGE;
-    case AST_COND:
-        return LEVEL_COND;
-    case AST_PIPE:
-        return LEVEL_PIPE;
-    case AST_UNARY:
-        return t->name[0] == '-' ? LEVEL_UNARY : LEVEL_NOT;
-    case AST_BINARY:
-        return binary_level(t->name);
-    default:
-        return LEVEL_POSTFIX;
-    }
-}
-
-static void binary(Printer *p, const Ast *t)
-{
-    const Level level = binary_level(t->name);
-    Level left = level, right = (Level)(level + 1);
-    if (level == LEVEL_COMPARE)
-        left = right;
-    if (level == LEVEL_POWER) {
-        left = LEVEL_POSTFIX;
-        right = LEVEL_UNARY;
-    }
-    expr(p, t->kid[0], left);
-    text_printf(p->out, " %s ", t->name);
-    expr(p, t->kid[1], right);
-}
-
-static void number(Printer *p, const Ast *t)
-{
-    const size_t before = p->out->len;
-    if (t->flag) {
-        text_printf(p->out, "%.0f", t->value);
-        return;
-    }
-    text_real(p->out, t->value);
-    if (!strpbrk(p->out->s + before, ".e"))
-        add(p, ".0");
-}
-
-/* Lists of lists that would leave the line are printed one element a line. */
-static void list(Printer *p, const Ast *t)
-{
-    const size_t before = p->out->len;
-    add(p, "[");
-    exprs(p, t, 0, LEVEL_RANGE);
-    add(p, "]");
-    if (p->out->len - before < WIDTH - 16 || t->n == 0 || t->kid[0]->kind != AST_LIST)
-        return;
-    p->out->len = before;
-    add(p, "[");
-    for (int i = 0; i < t->n; i++) {
-        text_printf(p->out, "\n%*s", 2 * p->depth + 2, "");
-        expr(p, t->kid[i], LEVEL_RANGE);
-        add(p, ",");
-    }
-    text_printf(p->out, "\n%*s]", 2 * p->depth, "");
-}
-
-static void slice(Printer *p, const Ast *t)
-{
-    if (t->kid[0])
-        expr(p, t->kid[0], LEVEL_COND);
-    add(p, ":");
-    if (t->kid[1])
-        expr(p, t->kid[1], LEVEL_COND);
-}
-
-static void applied(Printer *p, const Ast *t, char open, char close)
-{
-    expr(p, t->kid[0], LEVEL_POSTFIX);
-    text_printf(p->out, "%c", open);
-    exprs(p, t, 1, LEVEL_RANGE);
-    text_printf(p->out, "%c", close);
-}
-
-static void cond(Printer *p, const Ast *t)
-{
-    expr(p, t->kid[0], LEVEL_PIPE);
-    add(p, " if ");
-    expr(p, t->kid[1], LEVEL_PIPE);
-    add(p, " else ");
-    expr(p, t->kid[2], LEVEL_COND);
-}
-
-static void two(Printer *p, const Ast *t, Level left, const char *sign, Level right)
-{
-    expr(p, t->kid[0], left);
-    add(p, sign);
-    expr(p, t->kid[1], right);
-}
-
-static void bare(Printer *p, const Ast *t)
-{
-    switch (t->kind) {
-    case AST_NUMBER:
-        number(p, t);
-        break;
-    case AST_STRING:
-        text_printf(p->out, "\"%s\"", t->name);
-        break;
-    case AST_TRUE:
-        add(p, "true");
-        break;
-    case AST_FALSE:
-        add(p, "false");
-        break;
-    case AST_NONE:
-        add(p, "none");
-        break;
-    case AST_SELF:
-        add(p, "self");
-        break;
-    case AST_WILD:
-        add(p, "_");
-        break;
-    case AST_DOTS:
-        add(p, "...");
-        break;
-    case AST_LIST:
-        list(p, t);
-        break;
-    case AST_RANGE:
-        two(p, t, LEVEL_COND, " .. ", LEVEL_COND);
-        break;
-    case AST_CALL:
-        applied(p, t, '(', ')');
-        break;
-    case AST_ARG:
-        text_printf(p->out, "%s = ", t->name);
-        expr(p, t->kid[0], LEVEL_COND);
-        break;
-    case AST_INDEX:
-        applied(p, t, '[', ']');
-        break;
-    case AST_SLICE:
-        slice(p, t);
-        break;
-    case AST_MEMBER:
-        expr(p, t->kid[0], LEVEL_POSTFIX);
-        text_printf(p->out, ".%s", t->name);
-        break;
-    case AST_UNARY:
-        add(p, t->name[0] == '-' ? "-" : "not ");
-        expr(p, t->kid[0], level_of(t));
-        break;
-    case AST_BINARY:
-        binary(p, t);
-        break;
-    case AST_PIPE:
-        two(p, t, LEVEL_PIPE, " |> ", LEVEL_POSTFIX);
-        break;
-    case AST_COND:
-        cond(p, t);
-        break;
-    default:
-        add(p, t->name ? t->name : "");
-        break;
-    }
-}
-
-static void expr(Printer *p, const Ast *t, Level need)
-{
-    const bool parens = level_of(t) < need;
-    add(p, parens ? "(" : "");
-    bare(p, t);
-    add(p, parens ? ")" : "");
 }
 
 /* ---- types and heads ---- */
@@ -238,10 +14,10 @@ static void expr(Printer *p, const Ast *t, Level need)
 static void type(Printer *p, const Ast *t)
 {
     text_printf(p->out, "%s[%s", t->name ? t->name : "",
-                !t->flag    ? ""
+                !t->flag   ? ""
                 : t->n > 0 ? "..., "
-                            : "...");
-    exprs(p, t, 0, LEVEL_COND);
+                           : "...");
+    print_exprs(p, t, 0, LEVEL_COND);
     add(p, "]");
 }
 
@@ -258,7 +34,7 @@ static void value_opt(Printer *p, const Ast *t)
     if (!t)
         return;
     add(p, " = ");
-    expr(p, t, LEVEL_COND);
+    print_expr(p, t, LEVEL_COND);
 }
 
 static void params(Printer *p, const Ast *t)
@@ -276,15 +52,15 @@ static void domain(Printer *p, const Ast *t)
 {
     if (!strcmp(t->name, "set")) {
         add(p, " in {");
-        exprs(p, t, 0, LEVEL_COND);
+        print_exprs(p, t, 0, LEVEL_COND);
         add(p, "}");
         return;
     }
     text_printf(p->out, " in %s(", t->name);
-    two(p, t, LEVEL_COND, " .. ", LEVEL_COND);
+    print_two(p, t, LEVEL_COND, " .. ", LEVEL_COND);
     if (t->kid[2]) {
         add(p, ", step = ");
-        expr(p, t->kid[2], LEVEL_COND);
+        print_expr(p, t->kid[2], LEVEL_COND);
     }
     add(p, ")");
 }
@@ -310,7 +86,7 @@ static void targets(Printer *p, const Ast *t)
         text_printf(p->out, "%s%s", i > 0 ? ", " : "", target->name);
         if (target->kid[1]) {
             add(p, "[");
-            expr(p, target->kid[1], LEVEL_COND);
+            print_expr(p, target->kid[1], LEVEL_COND);
             add(p, "]");
         }
         type_opt(p, target->kid[0], " : ");
@@ -321,7 +97,7 @@ static void targets(Printer *p, const Ast *t)
 static void word_exprs(Printer *p, const char *word, const Ast *t)
 {
     text_printf(p->out, "%s ", word);
-    exprs(p, t, 0, LEVEL_COND);
+    print_exprs(p, t, 0, LEVEL_COND);
 }
 
 static void input(Printer *p, const Ast *t)
@@ -337,7 +113,7 @@ static void schedule(Printer *p, const Ast *t)
     add(p, "schedule ");
     for (int i = 0; i < t->n; i++) {
         add(p, i > 0 ? " then " : "");
-        expr(p, t->kid[i], LEVEL_COND);
+        print_expr(p, t->kid[i], LEVEL_COND);
     }
     add(p, t->flag ? " per step" : "");
 }
@@ -346,9 +122,9 @@ static void update(Printer *p, const Ast *t)
 {
     word_exprs(p, "update", t->kid[0]);
     add(p, " minimize ");
-    expr(p, t->kid[1], LEVEL_COND);
+    print_expr(p, t->kid[1], LEVEL_COND);
     add(p, " with ");
-    expr(p, t->kid[2], LEVEL_COND);
+    print_expr(p, t->kid[2], LEVEL_COND);
     for (int i = 3; i < t->n; i++) {
         add(p, " ");
         if (t->kid[i]->kind == AST_SCHEDULE)
@@ -361,7 +137,7 @@ static void update(Printer *p, const Ast *t)
 static void if_statement(Printer *p, const Ast *t)
 {
     add(p, "if ");
-    expr(p, t->kid[0], LEVEL_COND);
+    print_expr(p, t->kid[0], LEVEL_COND);
     add(p, " ");
     body(p, t->kid[1]);
     if (!t->kid[2])
@@ -376,9 +152,9 @@ static void if_statement(Printer *p, const Ast *t)
 static void repeat(Printer *p, const Ast *t)
 {
     add(p, "repeat ");
-    exprs(p, t, 2, LEVEL_COND);
+    print_exprs(p, t, 2, LEVEL_COND);
     add(p, " in ");
-    expr(p, t->kid[0], LEVEL_RANGE);
+    print_expr(p, t->kid[0], LEVEL_RANGE);
     add(p, " ");
     body(p, t->kid[1]);
 }
@@ -415,7 +191,7 @@ static void statement(Printer *p, const Ast *t)
         break;
     case AST_NEXT:
         text_printf(p->out, "%s := ", t->name);
-        expr(p, t->kid[0], LEVEL_COND);
+        print_expr(p, t->kid[0], LEVEL_COND);
         break;
     case AST_IF:
         if_statement(p, t);
@@ -425,9 +201,9 @@ static void statement(Printer *p, const Ast *t)
         break;
     case AST_INIT:
         add(p, "init ");
-        expr(p, t->kid[0], LEVEL_COND);
+        print_expr(p, t->kid[0], LEVEL_COND);
         add(p, " ");
-        expr(p, t->kid[1], LEVEL_COND);
+        print_expr(p, t->kid[1], LEVEL_COND);
         break;
     case AST_BATCH:
         text_printf(p->out, "batch %s", t->name);
@@ -578,7 +354,7 @@ void hdl_print(Text *out, const Ast *t)
     if (t->kind == AST_FILE)
         file(&p, t);
     else
-        expr(&p, t, LEVEL_RANGE);
+        print_expr(&p, t, LEVEL_RANGE);
 }
 
 void program_print_hdl(Text *out, const Program *program, const Module *m)

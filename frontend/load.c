@@ -10,7 +10,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { MAX_DEPTH = 64, MAX_BYTES = 256 << 20 };
+enum {
+    MAX_DEPTH = 64,
+    MAX_BYTES = 256 << 20
+};
 
 typedef struct Seen {
     dev_t dev;

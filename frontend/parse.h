@@ -7,7 +7,9 @@
 
 #include "frontend/ast.h"
 
-enum { PARSE_MAX_OPEN = 256 }; /* brackets open at once */
+enum {
+    PARSE_MAX_OPEN = 256
+}; /* brackets open at once */
 
 typedef struct Token {
     int kind;
@@ -43,7 +45,7 @@ typedef struct Parser {
 
     Token ahead; /* read but not given to the grammar */
     bool have_ahead;
-    int last;        /* kind given last; 0 at the start */
+    int last; /* kind given last; 0 at the start */
     SrcRange last_loc;
     bool last_newline;
     bool at_start;   /* a statement may begin here */
@@ -63,16 +65,21 @@ void hdlraw_close(Parser *p);
 AstList *parse_list(Parser *p, Ast *first); /* first NULL: empty */
 AstList *parse_list_add(Parser *p, AstList *l, Ast *t);
 Ast *parse_node(Parser *p, AstKind k, SrcRange loc, int n, ...);
-Ast *parse_named(Parser *p, AstKind k, SrcRange loc, const char *name, SrcRange name_loc, int n, ...);
+Ast *parse_named(Parser *p, AstKind k, SrcRange loc, const char *name, SrcRange name_loc, int n,
+                 ...);
 Ast *parse_node_list(Parser *p, AstKind k, SrcRange loc, const AstList *l);
-Ast *parse_applied(Parser *p, AstKind k, SrcRange loc, Ast *base, const AstList *l); /* CALL, INDEX */
+Ast *parse_applied(Parser *p, AstKind k, SrcRange loc, Ast *base,
+                   const AstList *l);                         /* CALL, INDEX */
 Ast *parse_values(Parser *p, SrcRange loc, const AstList *l); /* one: itself; several: a LIST */
 Ast *parse_type(Parser *p, SrcRange loc, const char *name, const AstList *dims);
-Ast *parse_domain(Parser *p, SrcRange loc, const char *name, SrcRange name_loc, Ast *lo, Ast *hi,
-                  const char *step_name, SrcRange step_loc, Ast *step);
-Ast *parse_update(Parser *p, SrcRange loc, Ast *targets, Ast *loss, Ast *optimizer, const AstList *more);
+Ast *parse_domain(Parser *p, SrcRange loc, const char *name, SrcRange name_loc, Ast *lo,
+                  Ast *hi, const char *step_name, SrcRange step_loc, Ast *step);
+Ast *parse_update(Parser *p, SrcRange loc, Ast *targets, Ast *loss, Ast *optimizer,
+                  const AstList *more);
 Ast *parse_repeat(Parser *p, SrcRange loc, const AstList *names, Ast *over, Ast *body);
 void parse_version(Parser *p, SrcRange loc, double version);
+/* Reports statements that stand in the wrong kind of body. */
+void parse_check_places(Parser *p);
 /* After a syntax error: notes on open brackets (if `broken`: the token shows that one is missing), recovery. */
 void parse_error_notes(Parser *p, bool broken);
 

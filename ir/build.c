@@ -54,7 +54,8 @@ Node *build3(Builder *b, OpCode op, Node *x, Node *y, Node *z)
     return build(b, op, NULL, 3, (Node *[]){x, y, z});
 }
 
-static Node *build_leaf(Builder *b, OpCode op, const Attrs *attrs, const Type *type, const char *name)
+static Node *build_leaf(Builder *b, OpCode op, const Attrs *attrs, const Type *type,
+                        const char *name)
 {
     const Node n = {.op = op, .name = name, .type = *type, .attrs = *attrs, .loc = b->loc};
     return graph_append(b->graph, &n);
@@ -165,12 +166,18 @@ Node *build_reshape(Builder *b, Node *x, const Shape *shape)
     return build(b, OP_RESHAPE, &attrs, 1, &x);
 }
 
-/* Marks that the shape was given with where the rule found none. */
-static Node *add_marks(Node *n, const Shape *shape)
+/* Marks that the shape was given with where the rule found none; they must be of N samples, if N
+ * is known. */
+static Node *add_marks(const Builder *b, Node *n, const Shape *shape)
 {
-    for (int i = 0; n && i < shape->rank; i++)
-        if (!n->type.shape.batch[i])
-            n->type.shape.batch[i] = shape->batch[i];
+    const int64_t samples = b->graph->module->batch;
+    for (int i = 0; n && i < shape->rank; i++) {
+        const int64_t mark = shape->batch[i];
+        const bool fits =
+            samples ? mark * samples == shape->dim[i] : mark && shape->dim[i] % mark == 0;
+        if (fits && !n->type.shape.batch[i])
+            n->type.shape.batch[i] = mark;
+    }
     return n;
 }
 
@@ -181,7 +188,7 @@ Node *build_expand(Builder *b, Node *x, const Shape *shape)
     Attrs attrs;
     attrs_default(ATTR_dims, &attrs);
     attrs.dims.shape = ints_of(shape->rank, shape->dim);
-    return add_marks(build(b, OP_EXPAND, &attrs, 1, &x), shape);
+    return add_marks(b, build(b, OP_EXPAND, &attrs, 1, &x), shape);
 }
 
 Node *build_permute(Builder *b, Node *x, const int64_t *dims)
@@ -199,7 +206,8 @@ Node *build_permute(Builder *b, Node *x, const int64_t *dims)
     return build(b, OP_PERMUTE, &attrs, 1, &x);
 }
 
-Node *build_slice(Builder *b, Node *x, const int64_t *start, const int64_t *step, const int64_t *size)
+Node *build_slice(Builder *b, Node *x, const int64_t *start, const int64_t *step,
+                  const int64_t *size)
 {
     if (!x)
         return NULL;
@@ -242,7 +250,7 @@ Node *build_iota(Builder *b, const Shape *shape, int64_t dim)
     attrs_default(ATTR_iota, &attrs);
     attrs.iota.shape = ints_of(shape->rank, shape->dim);
     attrs.iota.dim = dim;
-    return add_marks(build(b, OP_IOTA, &attrs, 0, NULL), shape);
+    return add_marks(b, build(b, OP_IOTA, &attrs, 0, NULL), shape);
 }
 
 Node *build_sum_to(Builder *b, Node *x, const Shape *shape)

@@ -31,7 +31,7 @@ Node *build_const(Builder *b, DType dtype, double value);                  /* ra
 Node *build_full(Builder *b, DType dtype, const Shape *shape, double value); /* every element */
 Node *build_table(Builder *b, DType dtype, const Shape *shape, const double *data); /* copied */
 
-/* x itself where nothing changes. */
+/* x itself where nothing changes.  expand and iota (and full) keep the shape's batch marks. */
 Node *build_cast(Builder *b, Node *x, DType to);
 Node *build_reshape(Builder *b, Node *x, const Shape *shape);
 Node *build_expand(Builder *b, Node *x, const Shape *shape);

@@ -223,7 +223,8 @@ typedef enum Mark {
 } Mark;
 
 /* Places root after what it needs: depth first, operands from left to right. */
-static void place(const Graph *g, Stack *s, unsigned char *mark, Node *root, Node **order, int *n_order)
+static void place(const Graph *g, Stack *s, unsigned char *mark, Node *root, Node **order,
+                  int *n_order)
 {
     push(s, root);
     while (s->n > 0) {

@@ -17,12 +17,14 @@ struct NameTable {
     size_t n, cap; /* cap is a power of two */
 };
 
-enum { FIRST_CAPACITY = 256 };
+enum {
+    FIRST_CAPACITY = 256
+};
 
 bool name_char(char c)
 {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
-           c == '.' || c == '$';
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+           c == '_' || c == '.' || c == '$';
 }
 
 static uint64_t hash_text(const char *s)

@@ -10,14 +10,14 @@
 #include "ir/shape_rules.h"
 
 static const OpInfo ops[] = {
-#define OP(NAME, text_, in_, attrs_, shape_, grad_, kind_, data_)                                  \
-    {.name = #NAME,                                                                                \
-     .text = text_,                                                                                \
-     .n_in = in_,                                                                                  \
-     .attrs = ATTR_##attrs_,                                                                       \
-     .kind = KIND_##kind_,                                                                         \
-     .data = data_,                                                                                \
-     .grad = #grad_,                                                                               \
+#define OP(NAME, text_, in_, attrs_, shape_, grad_, kind_, data_) \
+    {.name = #NAME,                                               \
+     .text = text_,                                               \
+     .n_in = in_,                                                 \
+     .attrs = ATTR_##attrs_,                                      \
+     .kind = KIND_##kind_,                                        \
+     .data = data_,                                               \
+     .grad = #grad_,                                              \
      .shape = shape_rule_##shape_},
 #include "ir/ops.def"
 };
@@ -69,7 +69,7 @@ const char *scalar_text(ScalarFn f)
 
 static const Attrs defaults[] = {
 #define FIELD(kind, name, init) .name = init,
-#define RECORD(name, ...) [ATTR_##name] = {.name = {__VA_ARGS__}},
+#define RECORD(name, ...)       [ATTR_##name] = {.name = {__VA_ARGS__}},
 #include "ir/attrs.def"
 };
 
@@ -89,7 +89,9 @@ typedef struct Field {
     size_t at; /* byte offset in Attrs */
 } Field;
 
-enum { MAX_FIELDS = 8 };
+enum {
+    MAX_FIELDS = 8
+};
 
 static void add_field(Field *list, int *n, const char *name, FieldKind kind, size_t at)
 {
@@ -103,12 +105,13 @@ static int fields_of(AttrKind kind, Field *list)
     const Attrs *a = &defaults[kind];
     int n = 0;
     switch (kind) {
-#define FIELD(kind, name, init)                                                                    \
-    add_field(list, &n, #name, FIELD_##kind, (size_t)((const char *)&r->name - (const char *)a));
-#define RECORD(name, ...)                                                                          \
-    case ATTR_##name: {                                                                            \
-        const __typeof__(a->name) *r = &a->name;                                                   \
-        __VA_ARGS__                                                                                \
+#define FIELD(kind, name, init)              \
+    add_field(list, &n, #name, FIELD_##kind, \
+              (size_t)((const char *)&r->name - (const char *)a));
+#define RECORD(name, ...)                        \
+    case ATTR_##name: {                          \
+        const __typeof__(a->name) *r = &a->name; \
+        __VA_ARGS__                              \
     } break;
 #include "ir/attrs.def"
     case ATTR_COUNT_:
@@ -135,8 +138,8 @@ static bool ints_equal(const IntList *a, const IntList *b)
 /* By bits: NaN equals itself, 0 and -0 differ. */
 static bool reals_equal(const RealList *a, const RealList *b)
 {
-    return a->n == b->n &&
-           (a->n == 0 || a->v == b->v || memcmp(a->v, b->v, (size_t)a->n * sizeof a->v[0]) == 0);
+    return a->n == b->n && (a->n == 0 || a->v == b->v ||
+                            memcmp(a->v, b->v, (size_t)a->n * sizeof a->v[0]) == 0);
 }
 
 static bool texts_equal(const char *a, const char *b)

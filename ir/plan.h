@@ -45,14 +45,21 @@ typedef enum KernelKind {
     KERNEL_LOOP
 } KernelKind;
 
+/* Is the value computed by the kernel or read?  Computed, unless EntryPlan.buffer has a place for it that this kernel does
+ * not store it to: then the store copies from there.  One value may have several stores in one kernel. */
 typedef struct Store {
     Node *value;
-    Buffer *to; /* value's axes and to->shape agree */
+    Buffer *to; /* value's axes and to->shape agree; element types may differ: the store converts (result: f64) */
 } Store;
 
 /* space: the iteration space.  A store's value has the same rank and on each axis the space's extent or 1
  * (KERNEL_EXPR): it is stored at the depth of its innermost axis that is not 1; or rank 0.
  * In KERNEL_CONTRACT space is the einsum's result, all stores have it, and they depend on `contract` elementwise.
+ * At each index the values of all stores at that depth are computed before any of them is stored: a kernel may write a state,
+ * or memory of a dying value, that it reads at the same index.  What it stores it does not load again: it computes it where
+ * it needs it at another index.
+ * A reduction whose operand's last axis (longer than 1) is reduced is never inside the loop over `vector`, every other one always
+ * is: so its bits do not depend on the plan.
  * vector: the axis of space that is innermost and vectorised; -1: none (rank 0: a reduction inside vectorises
  * its own innermost axis).  order: loop order of the axes, outermost first, vector last. */
 typedef struct Kernel {
@@ -65,6 +72,8 @@ typedef struct Kernel {
     Store *stores;
     int n_stores;
     Node *contract; /* KERNEL_CONTRACT: the einsum; KERNEL_SCATTER: the scatter_add */
+    bool flat; /* KERNEL_EXPR without index, views and reductions whose values all have the space's shape (or rank 0) and lie in
+                * memory in one order without gaps: one loop over all elements does it */
 } Kernel;
 
 /* One entry point: first the shared kernels, then - after the only barrier - the kernels of each model, which

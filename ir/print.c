@@ -122,15 +122,15 @@ static void print_range(Text *out, const Hyper *h)
     text_add(out, " .. ");
     text_real(out, h->hi);
     if (h->step != 0) {
-        text_add(out, " step ");
+        text_add(out, ", step = ");
         text_real(out, h->step);
     }
 }
 
 static void print_domain(Text *out, const Hyper *h)
 {
-    static const char *const open[] = {"", " in ", " in log(", " in int(", " in {"};
-    static const char *const close[] = {"", "", ")", ")", "}"};
+    static const char *const open[] = {"", " in (", " in log(", " in int(", " in {"};
+    static const char *const close[] = {"", ")", ")", ")", "}"};
     text_add(out, open[h->domain]);
     if (h->domain == DOMAIN_SET) {
         for (int64_t i = 0; i < h->set.n; i++) {
@@ -192,7 +192,7 @@ void module_print(Text *out, const Module *m)
 /* Colours tell kinds apart: leaves, what is free, what is computed, what is dear. */
 static const char *dot_color(OpKind k)
 {
-    static const char *const colors[] = {"lightblue",  "white",  "gray90", "gray90", "khaki",
+    static const char *const colors[] = {"lightblue",   "white",  "gray90", "gray90", "khaki",
                                          "lightsalmon", "salmon", "plum",   "pink"};
     return colors[k];
 }
@@ -246,8 +246,8 @@ void op_list_print(Text *out)
         char operands[12] = "N";
         if (info->n_in >= 0)
             operands[0] = (char)('0' + info->n_in);
-        text_printf(out, "%-12s %-8s %-9s %-10s ", info->text, operands, op_kind_text(info->kind),
-                    info->grad);
+        text_printf(out, "%-12s %-8s %-9s %-10s ", info->text, operands,
+                    op_kind_text(info->kind), info->grad);
         attrs_print_fields(out, info->attrs);
         while (out->len > 0 && out->s[out->len - 1] == ' ')
             out->s[--out->len] = '\0';

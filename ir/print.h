@@ -15,8 +15,8 @@
  *     fault "label" %label.at, %label.bad input="label" lo=0 hi=10 ignore=-100
  *   }
  *
- * An input may be followed by `each`, `drawn`, a hyper by `integer`; domains are lo .. hi step s, log(lo .. hi),
- * int(lo .. hi), {a, b, c}.  Batch marks of nodes are printed only where they are not what the shape rule infers
+ * An input may be followed by `each`, `drawn`, a hyper by `integer`; domains are as in the language: (lo .. hi),
+ * log(lo .. hi), int(lo .. hi, step = s), {a, b, c}.  Batch marks of nodes are printed only where they are not what the shape rule infers
  * from the operands (n*0: none).  A node's form is printed if it is not what its type says (shared or batched).
  * read(print(m)) prints the same bytes. */
 #ifndef HFTAC_IR_PRINT_H

@@ -94,6 +94,21 @@ static double real_mod(double a, double b)
     return r != 0 && (r < 0) != (b < 0) ? r + b : r;
 }
 
+/* PyTorch's (and Python's) floor division: exact where x / y would round up to the next integer. */
+static double real_floor_div(double a, double b)
+{
+    if (b == 0)
+        return a / b;
+    const double r = fmod(a, b);
+    double q = (a - r) / b;
+    if (r != 0 && (r < 0) != (b < 0))
+        q -= 1;
+    if (q == 0)
+        return copysign(0, a / b);
+    const double down = floor(q);
+    return q - down > 0.5 ? down + 1 : down;
+}
+
 static double either_nan(double a, double b, double otherwise)
 {
     return isnan(a) ? a : isnan(b) ? b : otherwise;
@@ -111,7 +126,7 @@ static double eval_real(ScalarFn f, double a, double b, double c)
     case SC_DIV:
         return a / b;
     case SC_FDIV:
-        return floor(a / b);
+        return real_floor_div(a, b);
     case SC_MOD:
         return real_mod(a, b);
     case SC_POW:
@@ -149,8 +164,8 @@ static double eval_real(ScalarFn f, double a, double b, double c)
     case SC_SIGMOID:
         return 1 / (1 + exp(-a));
     case SC_RELU:
-        return a > 0 || isnan(a) ? a : 0;
-    default: /* identity */
+        return a < 0 ? 0 : a; /* keeps NaN */
+    default:                  /* identity */
         return a;
     }
 }

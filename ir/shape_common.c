@@ -1,8 +1,6 @@
 /* What the shape rules share: reporting and checks of element types and sizes. */
 #include "ir/shape_rules.h"
 
-#include <stdio.h>
-
 /* Above this nothing could be planned, and sums of a few such sizes in bytes do not overflow. */
 static const int64_t max_elements = INT64_C(1) << 44;
 
@@ -10,15 +8,10 @@ bool shape_fail(const ShapeContext *c, const char *fmt, ...)
 {
     if (!c->diag)
         return false;
-    va_list ap, again;
+    va_list ap;
     va_start(ap, fmt);
-    va_copy(again, ap);
-    const int n = vsnprintf(NULL, 0, fmt, ap);
+    const char *text = arena_vprintf(c->arena, fmt, ap);
     va_end(ap);
-    char *text = arena_alloc(c->arena, (size_t)(n < 0 ? 0 : n) + 1);
-    if (n > 0)
-        vsnprintf(text, (size_t)n + 1, fmt, again);
-    va_end(again);
     diag_error(c->diag, c->loc, "%s", text);
     return false;
 }
@@ -30,7 +23,8 @@ const char *shape_op(const Node *n)
 
 void shape_note_operand(const ShapeContext *c, const Node *n, int i)
 {
-    static const char *const two[] = {"left", "right"}, *const more[] = {"first", "second", "third"};
+    static const char *const two[] = {"left", "right"}, *const more[] = {"first", "second",
+                                                                         "third"};
     const SrcRange at = n->in[i]->loc;
     if (!c->diag || at.file < 0 || (at.file == c->loc.file && at.lo == c->loc.lo))
         return;
@@ -98,9 +92,9 @@ bool shape_need_integer(const ShapeContext *c, const Node *n, int i)
            refuse_type(c, n, i, "integers as indices");
 }
 
-bool shape_need_entries(const ShapeContext *c, const Node *n, const IntList *l, const char *field,
-                        int rank)
+bool shape_need_entries(const ShapeContext *c, const Node *n, const IntList *l,
+                        const char *field, int rank)
 {
-    return l->n == rank || shape_fail(c, "%s: %s has %d entries for %d axes", shape_op(n), field,
-                                      l->n, rank);
+    return l->n == rank ||
+           shape_fail(c, "%s: %s has %d entries for %d axes", shape_op(n), field, l->n, rank);
 }

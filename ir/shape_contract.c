@@ -60,9 +60,9 @@ static bool letters_agree(const ShapeContext *c, const Node *n, const EinsumSpec
 {
     const Shape *a = &n->in[0]->type.shape, *b = &n->in[1]->type.shape;
     if (a->rank != s->n_a || b->rank != s->n_b)
-        return shape_fail(c, "%s: \"%s\" has %d and %d axes, the operands are %s and %s", shape_op(n),
-                          n->attrs.einsum.spec, s->n_a, s->n_b, shape_text(c->arena, a),
-                          shape_text(c->arena, b));
+        return shape_fail(c, "%s: \"%s\" has %d and %d axes, the operands are %s and %s",
+                          shape_op(n), n->attrs.einsum.spec, s->n_a, s->n_b,
+                          shape_text(c->arena, a), shape_text(c->arena, b));
     for (int i = 0; i < s->n_a; i++) {
         const int j = axis_of(s->b, s->n_b, s->a[i]);
         if (j < 0 || a->dim[i] == b->dim[j])
@@ -80,9 +80,11 @@ bool shape_rule_einsum(const ShapeContext *c, const Node *n, Type *type)
 {
     EinsumSpec s;
     if (!einsum_parse(n->attrs.einsum.spec, &s))
-        return shape_fail(c, "%s: \"%s\" is not of the form \"mk,nk->mn\" (every letter once in an operand, at "
-                             "most %d, and each of the result in an operand)",
-                          shape_op(n), n->attrs.einsum.spec ? n->attrs.einsum.spec : "", MAX_RANK);
+        return shape_fail(
+            c,
+            "%s: \"%s\" is not of the form \"mk,nk->mn\" (every letter once in an operand, at "
+            "most %d, and each of the result in an operand)",
+            shape_op(n), n->attrs.einsum.spec ? n->attrs.einsum.spec : "", MAX_RANK);
     if (n->attrs.einsum.chunk < 0)
         return shape_fail(c, "%s: chunk is negative", shape_op(n));
     if (!shape_same_dtypes(c, n, 0) || !shape_need_real(c, n, 0) || !letters_agree(c, n, &s))

@@ -12,8 +12,9 @@ bool shape_rule_given(const ShapeContext *c, const Node *n, Type *type)
 static bool fail_broadcast(const ShapeContext *c, const Node *n, const Shape *a, int i)
 {
     const Shape *b = &n->in[i]->type.shape;
-    shape_fail(c, "%s: shapes do not broadcast, %s and %s: from the right, extents must be equal or 1",
-               shape_op(n), shape_text(c->arena, a), shape_text(c->arena, b));
+    shape_fail(
+        c, "%s: shapes do not broadcast, %s and %s: from the right, extents must be equal or 1",
+        shape_op(n), shape_text(c->arena, a), shape_text(c->arena, b));
     shape_note_operand(c, n, i);
     return false;
 }
@@ -43,7 +44,8 @@ bool shape_rule_compare(const ShapeContext *c, const Node *n, Type *type)
 {
     const int fn = op_info(n->op)->data;
     type->dtype = DT_BOOL;
-    if ((fn == SC_AND || fn == SC_OR) && !(shape_need_bool(c, n, 0) && shape_need_bool(c, n, 1)))
+    if ((fn == SC_AND || fn == SC_OR) &&
+        !(shape_need_bool(c, n, 0) && shape_need_bool(c, n, 1)))
         return false;
     return shape_same_dtypes(c, n, 0) && broadcast_all(c, n, &type->shape);
 }

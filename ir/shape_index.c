@@ -26,13 +26,13 @@ bool shape_rule_random(const ShapeContext *c, const Node *n, Type *type)
 
 static bool need_axis(const ShapeContext *c, const Node *n, const Shape *x, int64_t dim)
 {
-    return (dim >= 0 && dim < x->rank) ||
-           shape_fail(c, "%s: %s has no axis %lld", shape_op(n), shape_text(c->arena, x),
-                      (long long)dim);
+    return (dim >= 0 && dim < x->rank) || shape_fail(c, "%s: %s has no axis %lld", shape_op(n),
+                                                     shape_text(c->arena, x), (long long)dim);
 }
 
 /* PyTorch's condition: equal ranks, and index within `x` on all axes but dim (on all: dim < 0). */
-static bool index_within(const ShapeContext *c, const Node *n, int operand, const Shape *index, int64_t dim)
+static bool index_within(const ShapeContext *c, const Node *n, int operand, const Shape *index,
+                         int64_t dim)
 {
     const Shape *x = &n->in[operand]->type.shape;
     bool ok = x->rank == index->rank;
@@ -40,7 +40,9 @@ static bool index_within(const ShapeContext *c, const Node *n, int operand, cons
         ok = i == dim || index->dim[i] <= x->dim[i];
     if (ok)
         return true;
-    shape_fail(c, "%s: index of shape %s goes beyond %s: ranks must be equal and extents at most as large%s",
+    shape_fail(c,
+               "%s: index of shape %s goes beyond %s: ranks must be equal and extents at most "
+               "as large%s",
                shape_op(n), shape_text(c->arena, index), shape_text(c->arena, x),
                dim < 0 ? "" : " on the other axes");
     shape_note_operand(c, n, operand);

@@ -10,8 +10,8 @@ static bool axes_fit(const ShapeContext *c, const Node *n, unsigned *bits)
     for (int i = 0; i < dims->n; i++) {
         const int64_t d = dims->v[i];
         if (d < 0 || d >= x->rank)
-            return shape_fail(c, "%s: %s has no axis %lld", shape_op(n), shape_text(c->arena, x),
-                              (long long)d);
+            return shape_fail(c, "%s: %s has no axis %lld", shape_op(n),
+                              shape_text(c->arena, x), (long long)d);
         if (*bits >> d & 1)
             return shape_fail(c, "%s: axis %lld is named twice", shape_op(n), (long long)d);
         *bits |= 1u << d;
@@ -49,7 +49,8 @@ bool shape_rule_argreduce(const ShapeContext *c, const Node *n, Type *type)
     if (!axes_fit(c, n, &bits) || !shape_need_number(c, n, 0))
         return false;
     if (n->attrs.axes.dims.n != 1)
-        return shape_fail(c, "%s: needs exactly one axis, not %d", shape_op(n), n->attrs.axes.dims.n);
+        return shape_fail(c, "%s: needs exactly one axis, not %d", shape_op(n),
+                          n->attrs.axes.dims.n);
     type->dtype = DT_I64;
     type->shape = reduced(&n->in[0]->type.shape, bits, n->attrs.axes.keepdim);
     return true;
@@ -65,8 +66,8 @@ bool shape_rule_count(const ShapeContext *c, const Node *n, Type *type)
 bool shape_rule_grad(const ShapeContext *c, const Node *n, Type *type)
 {
     if (n->in[0]->type.shape.rank != 0)
-        return shape_fail(c, "%s: what is differentiated must be one number, not %s", shape_op(n),
-                          type_text(c->arena, &n->in[0]->type));
+        return shape_fail(c, "%s: what is differentiated must be one number, not %s",
+                          shape_op(n), type_text(c->arena, &n->in[0]->type));
     *type = n->in[1]->type;
     return shape_need_real(c, n, 0) && shape_need_real(c, n, 1);
 }

@@ -22,6 +22,7 @@ bool shape_need_number(const ShapeContext *c, const Node *n, int i);
 bool shape_need_bool(const ShapeContext *c, const Node *n, int i);
 bool shape_need_integer(const ShapeContext *c, const Node *n, int i);
 /* An attribute list has one entry for each of `rank` axes. */
-bool shape_need_entries(const ShapeContext *c, const Node *n, const IntList *l, const char *field, int rank);
+bool shape_need_entries(const ShapeContext *c, const Node *n, const IntList *l,
+                        const char *field, int rank);
 
 #endif

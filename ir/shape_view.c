@@ -92,8 +92,9 @@ bool shape_rule_expand(const ShapeContext *c, const Node *n, Type *type)
     if (!shape_fits(c, n, &to))
         return false;
     if (!shape_broadcast(x, &to, &type->shape) || !shape_equal(&type->shape, &to))
-        return shape_fail(c, "%s: %s does not expand to %s: only extents of 1 can grow, and only "
-                             "leading axes can be new",
+        return shape_fail(c,
+                          "%s: %s does not expand to %s: only extents of 1 can grow, and only "
+                          "leading axes can be new",
                           shape_op(n), shape_text(c->arena, x), shape_text(c->arena, &to));
     return true;
 }
@@ -109,8 +110,8 @@ bool shape_rule_permute(const ShapeContext *c, const Node *n, Type *type)
     for (int i = 0; i < x->rank; i++) {
         const int64_t from = dims->v[i];
         if (from < 0 || from >= x->rank)
-            return shape_fail(c, "%s: %s has no axis %lld", shape_op(n), shape_text(c->arena, x),
-                              (long long)from);
+            return shape_fail(c, "%s: %s has no axis %lld", shape_op(n),
+                              shape_text(c->arena, x), (long long)from);
         if (seen >> from & 1)
             return shape_fail(c, "%s: axis %lld is named twice", shape_op(n), (long long)from);
         seen |= 1u << from;
@@ -146,9 +147,11 @@ bool shape_rule_slice(const ShapeContext *c, const Node *n, Type *type)
         const int64_t start = n->attrs.slice.start.v[i], step = n->attrs.slice.step.v[i];
         const int64_t size = n->attrs.slice.size.v[i];
         if (!steps_inside(start, step, size, x->dim[i]))
-            return shape_fail(c, "%s: %lld elements from %lld in steps of %lld do not lie within axis %d of %s",
-                              shape_op(n), (long long)size, (long long)start, (long long)step, i,
-                              shape_text(c->arena, x));
+            return shape_fail(
+                c,
+                "%s: %lld elements from %lld in steps of %lld do not lie within axis %d of %s",
+                shape_op(n), (long long)size, (long long)start, (long long)step, i,
+                shape_text(c->arena, x));
         type->shape.dim[i] = size;
         if (start != 0 || step != 1 || size != x->dim[i])
             type->shape.batch[i] = 0;
@@ -166,9 +169,11 @@ bool shape_rule_pad(const ShapeContext *c, const Node *n, Type *type)
         const int64_t start = n->attrs.slice.start.v[i], step = n->attrs.slice.step.v[i];
         const int64_t size = n->attrs.slice.size.v[i];
         if (!steps_inside(start, step, x->dim[i], size))
-            return shape_fail(c, "%s: axis %d of %s from %lld in steps of %lld does not fit into %lld elements",
-                              shape_op(n), i, shape_text(c->arena, x), (long long)start,
-                              (long long)step, (long long)size);
+            return shape_fail(
+                c,
+                "%s: axis %d of %s from %lld in steps of %lld does not fit into %lld elements",
+                shape_op(n), i, shape_text(c->arena, x), (long long)start, (long long)step,
+                (long long)size);
         type->shape.dim[i] = size;
         if (start != 0 || step != 1 || size != x->dim[i])
             type->shape.batch[i] = 0;

@@ -11,7 +11,7 @@ typedef struct DTypeInfo {
 } DTypeInfo;
 
 static const DTypeInfo dtypes[] = {
-#define DTYPE(NAME, text_, bytes_, st_, c, cls_)                                                   \
+#define DTYPE(NAME, text_, bytes_, st_, c, cls_) \
     {.text = text_, .safetensors = st_, .bytes = bytes_, .cls = DTC_##cls_},
 #include "ir/dtypes.def"
 };

@@ -9,5 +9,7 @@
 void module_verify(const Module *m, const char *pass);
 /* The first violation as a sentence in the arena, or NULL (for the reader and the tests). */
 const char *module_check(const Module *m);
+/* The same; *where: the node it is about, or NULL. */
+const char *module_check_at(const Module *m, const Node **where);
 
 #endif

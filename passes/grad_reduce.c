@@ -20,7 +20,8 @@ static Node *with_reduced_axes(Adjoint *c, Node *v)
 void grad_sum(Adjoint *c)
 {
     if (adjoint_wanted(c, 0))
-        adjoint_add(c, 0, build_expand(c->b, with_reduced_axes(c, c->g), &c->in[0]->type.shape));
+        adjoint_add(c, 0,
+                    build_expand(c->b, with_reduced_axes(c, c->g), &c->in[0]->type.shape));
 }
 
 /* How to bring the reduced axes together at the end, as one. */
@@ -110,8 +111,8 @@ static Node *einsum_adjoint(Adjoint *c, const EinsumSpec *s, int i)
             kept.dim[j] = 1;
             kept.batch[j] = 0;
         }
-    const char *spec = arena_printf(c->b->graph->module->arena, "%.*s,%.*s->%.*s", s->n_out, s->out,
-                                    n_o, o, n_found, found);
+    const char *spec = arena_printf(c->b->graph->module->arena, "%.*s,%.*s->%.*s", s->n_out,
+                                    s->out, n_o, o, n_found, found);
     Node *v = build_einsum(c->b, c->g, c->in[1 - i], spec);
     return build_expand(c->b, build_reshape(c->b, v, &kept), full);
 }

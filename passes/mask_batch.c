@@ -106,7 +106,8 @@ static void mask_einsum(Builder *b, Masking *m, Node *n)
     EinsumSpec s;
     if (!einsum_parse(n->attrs.einsum.spec, &s))
         return;
-    const int64_t count[] = {shape_count(&n->in[0]->type.shape), shape_count(&n->in[1]->type.shape)};
+    const int64_t count[] = {shape_count(&n->in[0]->type.shape),
+                             shape_count(&n->in[1]->type.shape)};
     const int small = count[1] < count[0];
     for (int k = 0; k < 2; k++) {
         const int i = k == 0 ? small : 1 - small;

@@ -27,6 +27,9 @@ Node *apply_identity(Builder *b, Node *n);
 /* The value of a constant that is the same everywhere. */
 bool const_uniform(const Node *n, double *v);
 
+/* Part of lower: an einsum as ir/contract.h wants it, or the mul and sum that do its work; n if it is so. */
+Node *normalise_einsum(Builder *b, Node *n);
+
 /* simplify for one graph, leaving the module's stage. */
 void simplify_graph(Graph *g);
 /* How hfuse has the models of a node computed, from its operands' types. */

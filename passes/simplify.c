@@ -10,7 +10,10 @@
 
 #include "passes/rewrite.h"
 
-enum { MAX_WALKS = 8, MAX_STEPS = 16 };
+enum {
+    MAX_WALKS = 8,
+    MAX_STEPS = 16
+};
 
 typedef struct Entry {
     uint64_t hash;
@@ -27,7 +30,8 @@ typedef struct Simplifier {
 static bool type_identical(const Type *a, const Type *b)
 {
     return type_equal(a, b) && a->models.lo == b->models.lo && a->models.hi == b->models.hi &&
-           !memcmp(a->shape.batch, b->shape.batch, (size_t)a->shape.rank * sizeof *a->shape.batch);
+           !memcmp(a->shape.batch, b->shape.batch,
+                   (size_t)a->shape.rank * sizeof *a->shape.batch);
 }
 
 static bool commutes(OpCode op)
@@ -133,8 +137,7 @@ static Node *simplify_step(Builder *b, Node *n, void *context)
             break;
         v = next;
     }
-    if (v == n || v->id >= 0)
-        v = first_equal(s, v);
+    v = first_equal(s, v);
     s->changes += v != n;
     return v;
 }

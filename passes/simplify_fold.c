@@ -62,12 +62,11 @@ static bool is_exact(DType t, double v)
 
 static Node *fold_expr(Builder *b, Node *n)
 {
-    const bool table = n->n_in > MAX_OPERANDS;
-    bool uniform = !table;
+    bool uniform = true;
     for (int k = 0; k < n->n_in && uniform; k++)
         uniform = is_uniform(n->in[k]);
     const int64_t count = uniform ? 1 : shape_count(&n->type.shape);
-    if (table || count > MAX_TABLE)
+    if (n->n_in > MAX_OPERANDS || count > MAX_TABLE)
         return n;
     Arena *scratch = arena_new();
     double *v = arena_array(scratch, (size_t)count, sizeof *v);

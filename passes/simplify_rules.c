@@ -73,7 +73,8 @@ static Node *rule_pow(Builder *b, Node *n)
 {
     Node *x = n->in[0];
     double e;
-    if (is_integer(n) || !const_uniform(n->in[1], &e) || !shape_equal(&x->type.shape, &n->type.shape))
+    if (is_integer(n) || !const_uniform(n->in[1], &e) ||
+        !shape_equal(&x->type.shape, &n->type.shape))
         return n;
     if (e == 1)
         return x;
@@ -218,7 +219,8 @@ static Node *rule_slice(Builder *b, Node *n)
         return n;
     int64_t start[MAX_RANK], step[MAX_RANK];
     for (int i = 0; i < n->type.shape.rank; i++) {
-        start[i] = x->attrs.slice.start.v[i] + x->attrs.slice.step.v[i] * n->attrs.slice.start.v[i];
+        start[i] =
+            x->attrs.slice.start.v[i] + x->attrs.slice.step.v[i] * n->attrs.slice.start.v[i];
         step[i] = x->attrs.slice.step.v[i] * n->attrs.slice.step.v[i];
     }
     return build_slice(b, x->in[0], start, step, n->attrs.slice.size.v);
@@ -245,14 +247,14 @@ static Node *rule_extreme(Builder *b, Node *n)
 }
 
 static IdentityRule *const rules[OP_COUNT_] = {
-    [OP_ADD] = rule_add,           [OP_SUB] = rule_sub,         [OP_MUL] = rule_mul,
-    [OP_DIV] = rule_div,           [OP_POW] = rule_pow,         [OP_MIN] = rule_same_pair,
-    [OP_MAX] = rule_same_pair,     [OP_AND] = rule_and,         [OP_OR] = rule_or,
-    [OP_NOT] = rule_involution,    [OP_NEG] = rule_involution,  [OP_ABS] = rule_abs,
-    [OP_RELU] = rule_idempotent,   [OP_SIGN] = rule_idempotent, [OP_FLOOR] = rule_idempotent,
-    [OP_CEIL] = rule_idempotent,   [OP_WHERE] = rule_where,     [OP_CAST] = rule_cast,
-    [OP_RESHAPE] = rule_reshape,   [OP_EXPAND] = rule_expand,   [OP_PERMUTE] = rule_permute,
-    [OP_SLICE] = rule_slice,       [OP_PAD] = rule_pad,         [OP_REDMAX] = rule_extreme,
+    [OP_ADD] = rule_add,         [OP_SUB] = rule_sub,         [OP_MUL] = rule_mul,
+    [OP_DIV] = rule_div,         [OP_POW] = rule_pow,         [OP_MIN] = rule_same_pair,
+    [OP_MAX] = rule_same_pair,   [OP_AND] = rule_and,         [OP_OR] = rule_or,
+    [OP_NOT] = rule_involution,  [OP_NEG] = rule_involution,  [OP_ABS] = rule_abs,
+    [OP_RELU] = rule_idempotent, [OP_SIGN] = rule_idempotent, [OP_FLOOR] = rule_idempotent,
+    [OP_CEIL] = rule_idempotent, [OP_WHERE] = rule_where,     [OP_CAST] = rule_cast,
+    [OP_RESHAPE] = rule_reshape, [OP_EXPAND] = rule_expand,   [OP_PERMUTE] = rule_permute,
+    [OP_SLICE] = rule_slice,     [OP_PAD] = rule_pad,         [OP_REDMAX] = rule_extreme,
     [OP_REDMIN] = rule_extreme,
 };
 

@@ -94,7 +94,8 @@ typedef struct Fuse {
     Node **anchor;  /* by node id: the contraction that the value is elementwise computed from, inside its kernel */
     double *cost;   /* by node id: to compute one element from what is in memory */
     int *owner;     /* by node id: the group that stores it, -1 */
-    Buffer **output;       /* by position in graph->outputs: where it goes; NULL: nowhere */
+    const Buffer **like; /* by node id: a value of its own place is stored with these strides; NULL: natural ones */
+    Buffer **output;     /* by position in graph->outputs: where it goes; NULL: nowhere */
     Buffer **output_value2;
     Group *groups;
     int n_groups, cap_groups;
@@ -140,7 +141,7 @@ static inline void bit_set(uint64_t *set, int i)
 }
 
 /* Offsets of all scratch and shared buffers of an entry. */
-void memory_plan(EntryPlan *e, Arena *a, bool reuse);
+void memory_plan(EntryPlan *e, bool reuse);
 /* May store s of kernel k write over buffer `old`, which k reads for the last time? */
 bool store_in_place(const EntryPlan *e, const Kernel *k, const Store *s, const Buffer *old, Arena *a);
 

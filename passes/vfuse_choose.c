@@ -35,10 +35,34 @@ static void keep_axes(Graph *g, Node *n)
     n->in[0] = r;
 }
 
+/* A state that becomes another state's old value: a value of its own, which can be held in a buffer where the two
+ * swap. */
+static bool detach_states(Graph *g)
+{
+    bool changed = false;
+    for (int i = 0; i < g->n_outputs; i++) {
+        const Node *v = g->outputs[i].value;
+        if (g->outputs[i].kind != OUT_STATE || !node_is_leaf(v) || op_info(v->op)->data != LEAF_STATE ||
+            !strcmp(v->attrs.leaf.name, g->outputs[i].name))
+            continue;
+        Node same = *v;
+        same.op = OP_CAST;
+        same.name = arena_printf(g->module->arena, "%s.value", v->name);
+        same.n_in = 1;
+        same.in = arena_array(g->module->arena, 1, sizeof *same.in);
+        same.in[0] = g->outputs[i].value;
+        attrs_default(op_info(OP_CAST)->attrs, &same.attrs);
+        same.attrs.cast.to = v->type.dtype;
+        g->outputs[i].value = graph_append(g, &same);
+        changed = true;
+    }
+    return changed;
+}
+
 void vfuse_prepare(Graph *g)
 {
     graph_drop_dead(g);
-    bool changed = false;
+    bool changed = detach_states(g);
     for (int i = 0, n = g->n_nodes; i < n; i++) {
         Node *r = g->nodes[i];
         if (node_kind(r) == KIND_REDUCE && !r->attrs.axes.keepdim && r->type.shape.rank > 0) {
@@ -81,7 +105,11 @@ static void store_base(Fuse *f, Node *n)
     if (leaf_in_memory(n))
         return;
     f->stored[n->id] = true;
-    f->cost[n->id] = 0;
+}
+
+static double read_cost(const Fuse *f, const Node *n)
+{
+    return in_memory(f, n) ? 0 : f->cost[n->id];
 }
 
 /* Ends the chain of a contraction here if o is inside one. */
@@ -105,7 +133,6 @@ static void make_direct(Fuse *f, Node *o, int64_t *stride)
             return;
     }
     f->stored[o->id] = true;
-    f->cost[o->id] = 0;
     natural_strides(f->graph->module, o, stride);
 }
 
@@ -172,7 +199,7 @@ static bool spreads(const Node *n, const Node *o)
 /* Cost of one element of o for one element of n, which it broadcasts to; stores o if that is too dear. */
 static double broadcast_cost(Fuse *f, const Node *n, Node *o)
 {
-    const double cost = f->cost[o->id];
+    const double cost = read_cost(f, o);
     if (shape_equal(&n->type.shape, &o->type.shape))
         return cost;
     const bool scalar = shape_count(&o->type.shape) == 1 && n->type.shape.rank > 0;
@@ -188,17 +215,17 @@ static double gather_cost(Fuse *f, Node *n)
 {
     Node *x = n->in[0];
     const double reads = (double)shape_count(&n->type.shape), all = (double)shape_count(&x->type.shape);
-    if (f->cost[x->id] * reads > (f->cost[x->id] + 2) * all)
+    if (read_cost(f, x) * reads > (read_cost(f, x) + 2) * all)
         store_base(f, x);
-    return COST_GATHER + f->cost[x->id] + f->cost[n->in[1]->id];
+    return COST_GATHER + read_cost(f, x) + read_cost(f, n->in[1]);
 }
 
 static double view_cost(Fuse *f, Node *n)
 {
     Node *o = n->in[0];
-    if (f->cost[o->id] > COST_LIMIT && f->users[n->id] > 1)
+    if (read_cost(f, o) > COST_LIMIT && f->users[n->id] > 1)
         store_base(f, o);
-    return op_info(n->op)->data == VIEW_EXPAND ? broadcast_cost(f, n, o) : f->cost[o->id];
+    return op_info(n->op)->data == VIEW_EXPAND ? broadcast_cost(f, n, o) : read_cost(f, o);
 }
 
 static double expr_cost(Fuse *f, Node *n)
@@ -217,7 +244,7 @@ static double index_cost(Fuse *f, Node *n)
     case INDEX_GATHER:
         return gather_cost(f, n);
     default:
-        return COST_INDEX + (n->n_in ? f->cost[n->in[0]->id] : 0);
+        return COST_INDEX + (n->n_in ? read_cost(f, n->in[0]) : 0);
     }
 }
 
@@ -245,15 +272,14 @@ static void choose_node(Fuse *f, Node *n)
     if (kind == KIND_CONTRACT || kind == KIND_SCATTER) {
         choose_direct(f, n);
         f->anchor[n->id] = kind == KIND_CONTRACT ? n : NULL;
-        f->stored[n->id] = kind == KIND_SCATTER || f->users[n->id] > 1;
+        f->stored[n->id] = kind == KIND_SCATTER || f->users[n->id] > 1 || !f->optimize;
         return;
     }
     choose_chain(f, n);
     f->cost[n->id] = node_cost(f, n);
-    const bool own_order = node_is_layout(n) && !leaf_in_memory(n->in[0]);
     const bool dear = f->users[n->id] > 1 && kind != KIND_VIEW &&
                       (f->anchor[n->id] || f->cost[n->id] > COST_LIMIT);
-    f->stored[n->id] = kind == KIND_REDUCE || node_is_layout(n) || own_order || dear || !f->optimize;
+    f->stored[n->id] = kind == KIND_REDUCE || node_is_layout(n) || dear || !f->optimize;
 }
 
 /* A value that leaves the graph is stored by its own group, unless another kernel only copies it: a leaf, or a value

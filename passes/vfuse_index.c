@@ -264,7 +264,7 @@ static void walk(Walk *w, Node *n, const Place *p)
 {
     if (seen(w, n, p))
         return;
-    const bool external = leaf_in_memory(n) || (!node_is_leaf(n) && w->external(w->context, n));
+    const bool external = leaf_in_memory(n) || w->external(w->context, n);
     add_visit(w, n, p, external);
     if (!external)
         walk_operands(w, n, p);

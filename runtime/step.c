@@ -66,6 +66,7 @@ void hft_run_entry(hftac_array *a, int which, Partition *p, const unsigned char 
 
 /* ---- Initial values ---- */
 
+/* `wanted` may be a->flags, which is used up. */
 void hft_initialize_models(hftac_array *a, const unsigned char *wanted)
 {
     if (!a->n_uninitialized)
@@ -89,10 +90,9 @@ void hft_initialize_model(hftac_array *a, int32_t model)
 {
     if (a->models[model].initialized)
         return;
-    memset(a->evaluated, 0, (size_t)a->n);
-    a->evaluated[model] = 1;
-    a->evaluating = false;
-    hft_initialize_models(a, a->evaluated);
+    memset(a->flags, 0, (size_t)a->n);
+    a->flags[model] = 1;
+    hft_initialize_models(a, a->flags);
 }
 
 /* ---- States of models ---- */
@@ -111,7 +111,7 @@ void hft_set_state(hftac_array *a, int32_t model, hftac_model_state state)
 static int64_t steps_done(const hftac_array *a, int32_t model)
 {
     int64_t step = 0;
-    if (a->step_param >= 0)
+    if (a->step_param >= 0 && a->models[model].initialized)
         hft_param_read(a, a->step_param, model, &step);
     return step;
 }

@@ -49,10 +49,10 @@ void emit_memo_init(Emit *e)
 const Buffer *emit_readable(const Emit *e, const Node *n)
 {
     const Buffer *b = e->entry->buffer[n->id];
-    if (!b)
-        return NULL;
+    if (!b || op_info(n->op)->kind == KIND_LEAF)
+        return b;
     for (int i = 0; i < e->kernel->n_stores; i++)
-        if (e->kernel->stores[i].value == n)
+        if (e->kernel->stores[i].value == n && e->kernel->stores[i].to == b)
             return NULL;
     return b;
 }

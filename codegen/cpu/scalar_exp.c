@@ -55,16 +55,16 @@ static Val scale(Fm f, Val v, Val n)
     return fm_mul(f, fm_mul(f, v, fm_exp2i(f, half)), fm_exp2i(f, rest));
 }
 
-/* Outside these limits the result is 0 or infinity already. */
-static Val limit(Fm f, Val x)
-{
-    return f.wide ? fm_clamp(f, x, -746.0, 710.0) : fm_clamp(f, x, -104.0, 89.0);
-}
-
 Val math_exp_sum(Fm f, Val x, Val tail)
 {
-    Val n, r = reduce(f, limit(f, x), tail, &n);
-    return scale(f, fm_add(f, expm1_reduced(f, r), fm_const(f, 1.0)), n);
+    /* Below `least` the result rounds to 0; computing it would trap to microcode in every such lane. */
+    const double least = f.wide ? -745.14 : -103.98, most = f.wide ? 710.0 : 89.0;
+    Val gone = fm_cmpc(f, LLVMRealOLT, x, least);
+    x = fm_select(f, gone, fm_const(f, 0.0), x);
+    x = fm_select(f, fm_cmpc(f, LLVMRealOGT, x, most), fm_const(f, most), x);
+    Val n, r = reduce(f, x, tail, &n);
+    Val v = scale(f, fm_add(f, expm1_reduced(f, r), fm_const(f, 1.0)), n);
+    return fm_select(f, gone, fm_const(f, 0.0), v);
 }
 
 Val math_exp(Fm f, Val x)
@@ -80,22 +80,36 @@ static Val expm1_positive(Fm f, Val x)
     return fm_fma(f, two_n, expm1_reduced(f, r), fm_sub(f, two_n, fm_const(f, 1.0)));
 }
 
-/* (e^2x - 1) / (e^2x + 1) of |x|; from 10 (f32) and 20 (f64) on it rounds to 1. */
-Val math_tanh(Fm f, Val x)
+/* The quotient of top by sum = x + y, |x| >= |y|, corrected for the sum's rounding error; inverse is about 1 / sum. */
+static Val divide_by_sum(Fm f, Val top, Val x, Val y, Val sum, Val quotient, Val inverse)
 {
-    const double top = f.wide ? 20.0 : 10.0;
-    Val a = fm_clamp(f, fm_abs(f, x), 0.0, top);
-    Val e = expm1_positive(f, fm_add(f, a, a));
-    return fm_copysign(f, fm_div(f, e, fm_add(f, e, fm_const(f, 2.0))), x);
+    Val lost = fm_sub(f, y, fm_sub(f, sum, x));
+    Val rest = fm_fma(f, fm_neg(f, quotient), sum, top);
+    rest = fm_fma(f, fm_neg(f, quotient), lost, rest);
+    return fm_fma(f, rest, inverse, quotient);
 }
 
-/* 1 / (1 + e^-|x|), or e^-|x| times that for negative x: small values keep their accuracy. */
+/* q = e / (e + 2) for e = e^2|x| - 1; then 1 / (e + 2) = (1 - q) / 2.  From 10 (f32) and 20 (f64) on it is 1. */
+Val math_tanh(Fm f, Val x)
+{
+    Val a = fm_clamp(f, fm_abs(f, x), 0.0, f.wide ? 20.0 : 10.0);
+    Val e = expm1_positive(f, fm_add(f, a, a)), two = fm_const(f, 2.0);
+    Val sum = fm_add(f, e, two), q = fm_div(f, e, sum);
+    Val inverse = fm_fma(f, q, fm_const(f, -0.5), fm_const(f, 0.5));
+    /* From e = 2 on the sum's error no longer matters, and the inverse would be wrong. */
+    inverse = fm_select(f, fm_cmp(f, LLVMRealOGT, e, two), fm_const(f, 0.0), inverse);
+    return fm_copysign(f, divide_by_sum(f, e, two, e, sum, q, inverse), x);
+}
+
+/* With e = e^-|x|: 1 / (1 + e), or e / (1 + e) for negative x, so that small values keep their accuracy. */
 Val math_sigmoid(Fm f, Val x)
 {
-    Val one = fm_const(f, 1.0);
-    Val e = math_exp(f, fm_neg(f, fm_abs(f, x)));
-    Val top = fm_select(f, fm_cmpc(f, LLVMRealOLT, x, 0.0), e, one);
-    return fm_div(f, top, fm_add(f, one, e));
+    Val one = fm_const(f, 1.0), e = math_exp(f, fm_neg(f, fm_abs(f, x)));
+    Val negative = fm_cmpc(f, LLVMRealOLT, x, 0.0);
+    Val top = fm_select(f, negative, e, one);
+    Val sum = fm_add(f, one, e), q = fm_div(f, top, sum);
+    Val inverse = fm_select(f, negative, fm_sub(f, one, q), q);
+    return divide_by_sum(f, top, one, e, sum, q, inverse);
 }
 
 /* erf(x) = x + x small(x^2) for |x| < limit, small minimax on [0, limit^2] with absolute error below 4.1e-10 (f32) and

@@ -74,7 +74,7 @@ Val math_log(Fm f, Val x)
     r = fm_select(f, fm_cmpc(f, LLVMRealUGE, x, 0.0), r, fm_const(f, NAN));
     r = fm_select(f, fm_cmpc(f, LLVMRealOEQ, x, 0.0), fm_const(f, -INFINITY), r);
     /* +inf and NaN as they are */
-    return fm_select(f, fm_cmpc(f, LLVMRealULT, x, INFINITY), r, x);
+    return fm_select(f, fm_cmpc(f, LLVMRealOLT, x, INFINITY), r, x);
 }
 
 /* log(2^e m) as hi + *lo, |lo| <= ulp(hi). */

@@ -8,7 +8,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_ERRORS = 20, EXIT_INTERNAL = 70 };
+enum {
+    MAX_ERRORS = 20,
+    EXIT_INTERNAL = 70
+};
 
 typedef struct Source {
     const char *path, *text;
@@ -158,18 +161,6 @@ static void print_report(const Diag *d, const char *level, SrcRange at, const ch
         fputs("\033[0m", d->out);
 }
 
-static const char *format(Arena *a, const char *fmt, va_list ap)
-{
-    va_list again;
-    va_copy(again, ap);
-    const int n = vsnprintf(NULL, 0, fmt, again);
-    va_end(again);
-    char *s = arena_alloc(a, (size_t)(n < 0 ? 0 : n) + 1);
-    if (n > 0)
-        vsnprintf(s, (size_t)n + 1, fmt, ap);
-    return s;
-}
-
 static bool said_before(Diag *d, SrcRange at, const char *text)
 {
     if (at.file < 0)
@@ -213,7 +204,7 @@ void diag_error(Diag *d, SrcRange at, const char *fmt, ...)
 {
     va_list ap;
     va_start(ap, fmt);
-    report(d, "error", at, format(d->arena, fmt, ap));
+    report(d, "error", at, arena_vprintf(d->arena, fmt, ap));
     va_end(ap);
     if (!d->dropped)
         d->errors++;
@@ -227,7 +218,7 @@ void diag_warn(Diag *d, SrcRange at, const char *fmt, ...)
     }
     va_list ap;
     va_start(ap, fmt);
-    report(d, d->options.werror ? "error" : "warning", at, format(d->arena, fmt, ap));
+    report(d, d->options.werror ? "error" : "warning", at, arena_vprintf(d->arena, fmt, ap));
     va_end(ap);
     if (d->options.werror && !d->dropped)
         d->errors++;
@@ -239,7 +230,7 @@ void diag_note(Diag *d, SrcRange at, const char *fmt, ...)
         return;
     va_list ap;
     va_start(ap, fmt);
-    print_report(d, "note", at, format(d->arena, fmt, ap));
+    print_report(d, "note", at, arena_vprintf(d->arena, fmt, ap));
     va_end(ap);
 }
 
@@ -269,7 +260,9 @@ void diag_pop_call(Diag *d)
 /* Edit distance with swaps of neighbours counted as one; gives `limit` + 1 for anything above limit. */
 static size_t edit_distance(const char *a, const char *b, size_t limit)
 {
-    enum { LONGEST = 63 };
+    enum {
+        LONGEST = 63
+    };
     const size_t n = strlen(a), m = strlen(b);
     if (n > LONGEST || m > LONGEST || (n > m ? n - m : m - n) > limit)
         return limit + 1;
@@ -321,7 +314,8 @@ void diag_internal(const char *dump, const char *fmt, ...)
     va_start(ap, fmt);
     vfprintf(stderr, fmt, ap);
     va_end(ap);
-    fputs("\nThis is a mistake of hftac, not of your program. Please report it with this output, the "
+    fputs("\nThis is a mistake of hftac, not of your program. Please report it with this "
+          "output, the "
           ".hdl file\nand the command line.\n",
           stderr);
     exit(EXIT_INTERNAL);

@@ -44,17 +44,22 @@ void text_add(Text *t, const char *s)
 
 void text_printf(Text *t, const char *fmt, ...)
 {
-    va_list ap, again;
+    if (!fmt)
+        return;
+    va_list ap;
     va_start(ap, fmt);
+    reserve(t, 31); /* most pieces are short: printed once, without measuring */
+    va_list again;
     va_copy(again, ap);
-    const int n = vsnprintf(NULL, 0, fmt, ap);
-    va_end(ap);
-    if (n > 0) {
+    const size_t room = t->cap - t->len;
+    const int n = vsnprintf(t->s + t->len, room, fmt, ap);
+    if (n > 0 && (size_t)n >= room) {
         reserve(t, (size_t)n);
         vsnprintf(t->s + t->len, (size_t)n + 1, fmt, again);
-        t->len += (size_t)n;
     }
+    t->len += n > 0 ? (size_t)n : 0;
     va_end(again);
+    va_end(ap);
 }
 
 void text_real(Text *t, double v)

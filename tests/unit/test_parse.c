@@ -133,7 +133,8 @@ static const char whole_language[] =
     "hdl 1\n"
     "# comment\n"
     "include \"other.hdl\"; const a = 1_000, b = [(1, 2.5), [\"x\", true, false, none],]\n"
-    "const f = relu if a == 1 else gelu, g = (1,), e = [], n = -2 ** -3, m = (-2) ** 2, k = 1e-3\n"
+    "const f = relu if a == 1 else gelu, g = (1,), e = [], n = -2 ** -3, m = (-2) ** 2, k = "
+    "1e-3\n"
     "hyper h = 1 in {1, 2,\n 3}, i = 2 in int(1 .. 9, step = 2)\n"
     "hyper j = 0.1 in log(1e-3 .. 1)\n"
     "arch w = 3 in {1, 2}\n"
@@ -167,8 +168,10 @@ static const char whole_language[] =
     "model M { input x : f32[N, 3] each\n"
     "  input z : f32[N] = normal()\n"
     "  target y : i64[N] each\n"
-    "  output = Linear(3); loss = 3; repeat = 1; hdl, const = 1, 2; model[0] = 1; train : f32[] = 0\n"
-    "  state : f32[] = 1; each = on + minimize * with - then / per ** step + schedule + clip + fn\n"
+    "  output = Linear(3); loss = 3; repeat = 1; hdl, const = 1, 2; model[0] = 1; train : "
+    "f32[] = 0\n"
+    "  state : f32[] = 1; each = on + minimize * with - then / per ** step + schedule + clip + "
+    "fn\n"
     "  state count = 0\n"
     "  count := count + 1\n"
     "  h = x |> output\n"
@@ -182,7 +185,8 @@ static const char whole_language[] =
     "  init \"g.*.weight\" normal(std = 0.02)\n"
     "  schedule A(1) then B(2) then C per step\n"
     "  if a == 1 { clip norm(1.0) } else { clip value(2) }\n"
-    "  update d, e minimize loss_d with Adam(lr) schedule A(1) then B(1) per step clip norm(1)\n"
+    "  update d, e minimize loss_d with Adam(lr) schedule A(1) then B(1) per step clip "
+    "norm(1)\n"
     "  update g minimize loss_g with Adam(lr) clip value(1)\n"
     "  optimizer Adam(lr)\n"
     "}";
@@ -191,7 +195,8 @@ static const char whole_language[] =
 
 typedef struct Case {
     const char *text; /* after "hdl 1\n" */
-    const char *says; /* messages, each "line:col: error: text" or "note", in this order, separated by | */
+    const char *
+        says; /* messages, each "line:col: error: text" or "note", in this order, separated by | */
 } Case;
 
 static const Case cases[] = {
@@ -200,20 +205,26 @@ static const Case cases[] = {
     {"const a = f(1, 2\nconst b = 3\n",
      "3:1: error: expected ')' or ',', found 'const'|2:12: note: '(' is not closed"},
     {"model M {\n  x = \n  y = 1\n  z = [1, 2)\n  w = 3 +\n}\n",
-     "4:5: error: expected end of statement, found '='|5:12: error: expected ']' or ',', found ')'|"
+     "4:5: error: expected end of statement, found '='|5:12: error: expected ']' or ',', found "
+     "')'|"
      "5:7: note: '[' is not closed|7:1: error: expected expression, found '}'"},
     {"model M {\n  x = )\n  y = ]\n  z = *\n}\n",
      "3:7: error: expected expression, found ')'|4:7: error: expected expression, found ']'|"
      "5:7: error: expected expression, found '*'"},
     {"model M {\n  z = [1, 2)\n  y = 3 4\n}\n",
-     "3:12: error: expected ']' or ',', found ')'|4:9: error: expected end of statement, found '4'"},
-    {"model M {\n  x = 1\n", "error: expected statement or '}', found end of file|2:9: note: '{' is not closed"},
-    {"model M { if a { x = 1 }\n else { x = 2 } }\n", "3:2: error: 'else' must follow the '}' of its 'if'"},
+     "3:12: error: expected ']' or ',', found ')'|4:9: error: expected end of statement, found "
+     "'4'"},
+    {"model M {\n  x = 1\n",
+     "error: expected statement or '}', found end of file|2:9: note: '{' is not closed"},
+    {"model M { if a { x = 1 }\n else { x = 2 } }\n",
+     "3:2: error: 'else' must follow the '}' of its 'if'"},
     {"model M {\n  epochs 3\n}\n", "3:3: error: 'epochs' does not belong in the model"},
-    {"train {\n  if a { x = 3 }\n}\n", "3:10: error: a binding does not belong in the train section"},
+    {"train {\n  if a { x = 3 }\n}\n",
+     "3:10: error: a binding does not belong in the train section"},
     {"train {\n  if a { epochs 1 } else if b { epochs 2 } else { loss x }\n}\n",
      "3:51: error: 'loss' does not belong in the train section"},
-    {"fn f(x) {\n  state s = 0\n  return x\n}\n", "3:3: error: 'state' does not belong in a fn"},
+    {"fn f(x) {\n  state s = 0\n  return x\n}\n",
+     "3:3: error: 'state' does not belong in a fn"},
     {"const s = \"abc\n", "2:11: error: the string is not closed on its line"},
     {"const s = 1.\n", "2:11: error: a number has a digit on both sides of its dot"},
     {"const s = .5\n", "2:11: error: a number has a digit on both sides of its dot"},
@@ -229,12 +240,15 @@ static const Case cases[] = {
     {"fn f(x y) = x\n", "2:8: error: expected "},
     {"fn f(x: f32) = x\n", "2:12: error: expected '[', found ')'"},
     {"block B on x { }\n", "2:12: error: expected '(', found 'x'"},
+    {"fn f(x) {\n  g(x)\n  return x\n}\n",
+     "3:4: error: expected '=' after the name that the statement binds, found '('"},
     {"nonsense\n", "2:1: error: expected declaration, found 'nonsense'"},
     {"model M { repeat a, b, c in d { } }\n", "2:24: error: 'repeat' takes one name, or two"},
     {"model M { return = 1 }\n", "2:18: error: expected expression, found '='"},
     {"train { update d minimize loss Adam() }\n", "2:32: error: expected 'with', found 'Adam'"},
     {"model M { x = 1 }\nfn g( { y = 2\n z = 3 }\nconst c = )\n",
-     "3:7: error: expected name, found '{'|3:5: note: '(' is not closed|5:11: error: expected expression, found ')'"},
+     "3:7: error: expected name, found '{'|3:5: note: '(' is not closed|5:11: error: expected "
+     "expression, found ')'"},
 };
 
 static const char version_missing[] = "const a = 1\n";
@@ -269,7 +283,8 @@ static void check_messages(const char *text, const char *says)
 /* ---- hostile text ---- */
 
 /* head, then n times `unit`, then `tail`: must be refused with `says`, or parse if says is NULL. */
-static void check_repeated(const char *head, const char *unit, int n, const char *tail, const char *says)
+static void check_repeated(const char *head, const char *unit, int n, const char *tail,
+                           const char *says)
 {
     const size_t unit_len = strlen(unit), head_len = strlen(head);
     const size_t len = head_len + (size_t)n * unit_len + strlen(tail);
@@ -307,7 +322,8 @@ static void check_hostile(void)
     check_repeated("hdl 1\nconst a = 1", " + 1", 100000, "\n", "nested too deeply");
     check_repeated("hdl 1\nconst a = 1", " ** 1", 100000, "\n", "nested too deeply");
     check_repeated("hdl 1\nconst a = 1", " if a else 1", 100000, "\n", "nested too deeply");
-    check_repeated("hdl 1\nmodel M { if a { }", " else if a { }", 100000, "}\n", "nested too deeply");
+    check_repeated("hdl 1\nmodel M { if a { }", " else if a { }", 100000, "}\n",
+                   "nested too deeply");
     check_repeated("hdl 1\nconst a = b", "()", 100000, "\n", "nested too deeply");
     check_repeated("hdl 1\nconst a = [", "1, ", 100000, "]\n", NULL);
     check_repeated("hdl 1\nmodel M {", "x = f(x)\n", 100000, "}\n", NULL);

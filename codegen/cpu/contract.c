@@ -1,0 +1,241 @@
+/* A contraction's kernel: loops over register tiles of the result, each finished by the kernel's stores.
+ *
+ * Loops from outside: batch letters and the "n" letters but the vector letter; tiles along the vector letter; tiles
+ * along the "m" letters.  So a panel of the vector operand, as wide as a tile and as long as the sums, stays in the
+ * first level cache while the rows go by.  Bits do not depend on any of this: see contract_tile.c. */
+#include "codegen/cpu/contract.h"
+
+enum { HEAVY = 12 };
+
+static void find_operand(Contract *x, Operand *o, int which)
+{
+    o->node = x->c.node->in[which];
+    int64_t stride[MAX_RANK];
+    const Buffer *b = NULL;
+    if (!emit_operand_view(x->e, o->node, &b, stride, &o->offset) || b->dtype != x->type)
+        return;
+    for (int l = 0; l < x->c.n_out + x->c.n_sum; l++) {
+        const int axis = x->c.letter[l].in[which];
+        o->stride[l] = axis < 0 || x->c.letter[l].extent == 1 ? 0 : stride[axis];
+    }
+    const int lane = x->c.n_out - 1;
+    const bool rows_of_lanes = o->stride[lane] == 1 || x->c.letter[lane].extent == 1;
+    if (which != x->c.vector_operand || rows_of_lanes)
+        o->buffer = b;
+}
+
+/* Rough instructions per vector between the sum and the stores. */
+static int epilogue_cost(const Contract *x, const Node *n)
+{
+    if (n == x->c.node || emit_readable(x->e, n))
+        return 0;
+    const OpInfo *info = op_info(n->op);
+    int cost = info->kind == KIND_EXPR ? scalar_cost((ScalarFn)info->data) : 1;
+    for (int i = 0; i < n->n_in && cost < HEAVY; i++)
+        cost += epilogue_cost(x, n->in[i]);
+    return cost;
+}
+
+static bool is_heavy(const Contract *x)
+{
+    int cost = 0;
+    for (int s = 0; s < x->e->kernel->n_stores; s++)
+        cost += epilogue_cost(x, x->e->kernel->stores[s].value);
+    return cost >= HEAVY;
+}
+
+/* The result's index: the tile's place plus, by letter, what is added. */
+static Index result_index(const Contract *x, const Affine *plus, int64_t vector)
+{
+    Index i = {.rank = x->c.n_out};
+    for (int l = 0; l < x->c.n_out; l++)
+        i.at[x->c.letter[l].out] = affine_add(&x->at[l], &plus[l]);
+    const int lane = x->c.n_out - 1;
+    Affine *at = &i.at[x->c.letter[lane].out];
+    const Affine lanes = affine_var(INDEX_LANE);
+    *at = affine_plus(at, vector * x->e->lanes);
+    *at = affine_add(at, &lanes);
+    return i;
+}
+
+static void store_vector(Contract *x, const Tile *t, const Affine *plus, int v, LLVMValueRef sum)
+{
+    Emit *e = x->e;
+    const int old = emit_set_active(e, v + 1 == t->n_vectors ? t->active : e->lanes);
+    const Index i = result_index(x, plus, v);
+    if (x->c.letter[x->c.n_out - 1].extent == 1)
+        sum = LLVMBuildExtractElement(e->builder, sum, emit_const_i64(e, 0), "");
+    emit_bind(e, x->c.node, &i, sum);
+    emit_stores_at(e, &i);
+    emit_set_active(e, old);
+}
+
+static LLVMValueRef load_result(Contract *x, LLVMValueRef place)
+{
+    return LLVMBuildLoad2(x->e->builder, emit_vector_type(x->e, x->type), place, "");
+}
+
+/* Short epilogues: once per register, as straight code. */
+static void store_straight(Contract *x, const Tile *t)
+{
+    LLVMValueRef *place = t->total ? t->total : t->sum;
+    for (int r = 0; r < t->n_rows; r++) {
+        Affine plus[MAX_RANK];
+        for (int l = 0; l < x->c.n_out; l++)
+            plus[l] = affine_const(tile_row_offset(x, t, r, l));
+        for (int v = 0; v < t->n_vectors; v++)
+            store_vector(x, t, plus, v, load_result(x, place[r * t->n_vectors + v]));
+    }
+}
+
+/* Long ones: the sums go through the stack and the code is there once per vector. */
+static void store_rows(Contract *x, const Tile *t, LLVMValueRef stack, Affine *plus, int letter,
+                       const Affine *row)
+{
+    if (letter < x->c.n_out) {
+        plus[letter] = emit_loop_begin(x->e, t->rows[letter]);
+        const Affine before = affine_scale(row, t->rows[letter]);
+        const Affine here = affine_add(&before, &plus[letter]);
+        store_rows(x, t, stack, plus, letter + 1, &here);
+        emit_loop_end(x->e);
+        return;
+    }
+    LLVMTypeRef type = emit_vector_type(x->e, x->type);
+    const Affine first = affine_scale(row, t->n_vectors);
+    for (int v = 0; v < t->n_vectors; v++) {
+        const Affine number = affine_plus(&first, v);
+        LLVMValueRef at = emit_affine(x->e, &number);
+        LLVMValueRef p = LLVMBuildInBoundsGEP2(x->e->builder, type, stack, &at, 1, "");
+        store_vector(x, t, plus, v, load_result(x, p));
+    }
+}
+
+static void store_looped(Contract *x, const Tile *t)
+{
+    LLVMValueRef *place = t->total ? t->total : t->sum;
+    const int n = t->n_rows * t->n_vectors;
+    LLVMTypeRef type = emit_vector_type(x->e, x->type);
+    LLVMValueRef stack = emit_alloca(x->e, LLVMArrayType2(type, (uint64_t)n), "tile");
+    for (int i = 0; i < n; i++) {
+        LLVMValueRef at = emit_const_i64(x->e, i);
+        LLVMValueRef p = LLVMBuildInBoundsGEP2(x->e->builder, type, stack, &at, 1, "");
+        LLVMBuildStore(x->e->builder, load_result(x, place[i]), p);
+    }
+    Affine plus[MAX_RANK];
+    const Affine zero = affine_const(0);
+    store_rows(x, t, stack, plus, 0, &zero);
+}
+
+static bool sums_in_chunks(const Contract *x)
+{
+    const int last = x->c.n_out + x->c.n_sum - 1;
+    const bool one_letter = x->c.n_sum == 1;
+    return x->c.chunk > 0 && !(one_letter && x->c.chunk >= x->c.letter[last].extent);
+}
+
+static LLVMValueRef *make_places(Contract *x, int n)
+{
+    LLVMValueRef *place = arena_array(x->e->arena, (size_t)n, sizeof *place);
+    for (int i = 0; i < n; i++)
+        place[i] = emit_alloca(x->e, emit_vector_type(x->e, x->type), "sum");
+    return place;
+}
+
+static void emit_tile(Contract *x, Tile *t)
+{
+    t->n_rows = 1;
+    for (int l = 0; l < x->c.n_out; l++)
+        t->n_rows *= (int)t->rows[l];
+    t->sum = make_places(x, t->n_rows * t->n_vectors);
+    t->total = sums_in_chunks(x) ? make_places(x, t->n_rows * t->n_vectors) : NULL;
+    tile_emit_sums(x, t);
+    if (x->heavy_epilogue && t->n_rows > 1)
+        store_looped(x, t);
+    else
+        store_straight(x, t);
+}
+
+/* The "m" letters' tiles, outermost letter first. */
+static void emit_rows(Contract *x, Tile *t, int letter)
+{
+    while (letter < x->c.n_out && x->c.letter[letter].cls != LETTER_BROADCAST)
+        t->rows[letter++] = 1;
+    if (letter == x->c.n_out) {
+        emit_tile(x, t);
+        return;
+    }
+    const Split s = split_evenly(x->c.letter[letter].extent, x->shape.rows[letter]);
+    const int64_t n[2] = {s.n_hi, s.n_lo}, start[2] = {0, s.n_hi * s.size};
+    for (int lo = 0; lo < 2; lo++) {
+        if (!n[lo])
+            continue;
+        const Affine number = emit_loop_begin(x->e, n[lo]);
+        const Affine part = affine_scale(&number, s.size - lo);
+        x->at[letter] = affine_plus(&part, start[lo]);
+        t->rows[letter] = s.size - lo;
+        emit_rows(x, t, letter + 1);
+        emit_loop_end(x->e);
+    }
+}
+
+/* `n` tiles of `vectors` vectors from vector `first` on. */
+static void emit_columns(Contract *x, int64_t n, int64_t vectors, int64_t first, int active)
+{
+    if (n == 0)
+        return;
+    const Affine number = emit_loop_begin(x->e, n);
+    const Affine part = affine_scale(&number, vectors * x->e->lanes);
+    x->at[x->c.n_out - 1] = affine_plus(&part, first * x->e->lanes);
+    Tile t = {.n_vectors = (int)vectors, .active = active};
+    emit_rows(x, &t, 0);
+    emit_loop_end(x->e);
+}
+
+/* Whole vectors in loops; a tile whose last vector is not whole stands alone. */
+static void emit_vector_letter(Contract *x)
+{
+    const int lanes = x->e->lanes;
+    const int64_t extent = x->c.letter[x->c.n_out - 1].extent, width = (extent + lanes - 1) / lanes;
+    const int rest = (int)(extent % lanes);
+    Split s = split_evenly(width, x->shape.vectors);
+    int64_t *last = s.n_lo ? &s.n_lo : &s.n_hi;
+    const int64_t last_size = s.n_lo ? s.size - 1 : s.size;
+    if (rest)
+        --*last;
+    emit_columns(x, s.n_hi, s.size, 0, lanes);
+    emit_columns(x, s.n_lo, s.size - 1, s.n_hi * s.size, lanes);
+    if (rest)
+        emit_columns(x, 1, last_size, width - last_size, rest);
+}
+
+static void emit_outer(Contract *x, int letter)
+{
+    if (letter == x->c.n_out - 1) {
+        emit_vector_letter(x);
+        return;
+    }
+    if (x->c.letter[letter].cls == LETTER_BROADCAST) {
+        emit_outer(x, letter + 1);
+        return;
+    }
+    x->at[letter] = emit_loop_begin(x->e, x->c.letter[letter].extent);
+    emit_outer(x, letter + 1);
+    emit_loop_end(x->e);
+}
+
+void emit_contract_kernel(Emit *e)
+{
+    const Kernel *k = e->kernel;
+    IntList order = {.n = k->space.rank};
+    for (int i = 0; i < k->space.rank; i++)
+        order.v[i] = k->order[i];
+    Contract x = {.e = e, .type = k->contract->type.dtype};
+    if (!contraction_of(k->contract, &order, &x.c))
+        diag_internal(NULL, "einsum %%%s of @%s is no contraction for this kernel", k->contract->name,
+                      e->entry->graph->name);
+    find_operand(&x, &x.scalar, 1 - x.c.vector_operand);
+    find_operand(&x, &x.vector, x.c.vector_operand);
+    x.heavy_epilogue = is_heavy(&x);
+    x.shape = tile_choose(&x.c, e->vector_bytes, e->lanes, dtype_bytes(x.type));
+    emit_outer(&x, 0);
+}

@@ -1,0 +1,60 @@
+/* Contractions on registers: which tiles, and what is emitted for one.  Internal to codegen/cpu/contract*.c. */
+#ifndef HFTAC_CODEGEN_CPU_CONTRACT_H
+#define HFTAC_CODEGEN_CPU_CONTRACT_H
+
+#include "codegen/cpu/emit.h"
+#include "ir/contract.h"
+
+/* `many` tiles of `size` and then `fewer` tiles of size - 1: n_hi * size + n_lo * (size - 1) == extent. */
+typedef struct Split {
+    int64_t size, n_hi, n_lo;
+} Split;
+
+/* As few tiles of at most `most` as possible, sizes as equal as possible. */
+Split split_evenly(int64_t extent, int64_t most);
+
+/* Tile sizes: rows[i] along letter[i] of the contraction if that is an "m" letter, else 1; vectors of W lanes along the
+ * vector letter. */
+typedef struct TileShape {
+    int64_t rows[MAX_RANK];
+    int64_t vectors;
+} TileShape;
+
+/* The shape of least cost for registers of that many bytes and W lanes of `bytes` bytes per vector.  Does not
+ * change bits: any shape gives the same. */
+TileShape tile_choose(const Contraction *c, int vector_bytes, int lanes, int bytes);
+/* Test hook: a shape to use instead, or NULL.  Not for programs. */
+extern const TileShape *tile_forced;
+
+/* An operand: read through strides where its value is a buffer seen through affine views, else evaluated. */
+typedef struct Operand {
+    const Node *node;
+    const Buffer *buffer; /* NULL: evaluated */
+    int64_t stride[2 * MAX_RANK]; /* by letter */
+    int64_t offset;
+    LLVMValueRef base; /* pointer at the tile's first element with the summed letters 0 */
+} Operand;
+
+typedef struct Contract {
+    Emit *e;
+    Contraction c;
+    DType type;
+    Operand scalar, vector;      /* the broadcast and the vector operand */
+    Affine at[2 * MAX_RANK];     /* by letter: where the current tile (and step of the sum) starts */
+    TileShape shape;
+    bool heavy_epilogue;
+} Contract;
+
+/* One tile that is being emitted: rows[i] as in TileShape; the last vector has `active` lanes. */
+typedef struct Tile {
+    int64_t rows[MAX_RANK];
+    int n_rows, n_vectors, active;
+    LLVMValueRef *sum, *total; /* [n_rows * n_vectors] allocas; total NULL without chunks */
+} Tile;
+
+/* Offset of row r of the tile along letter l. */
+int64_t tile_row_offset(const Contract *x, const Tile *t, int r, int l);
+/* Emits the sums of the tile at x->at into t->sum (or t->total). */
+void tile_emit_sums(Contract *x, Tile *t);
+
+#endif

@@ -1,0 +1,220 @@
+/* The sums of one tile: one ascending chain of fused multiply-adds per output, the last summed letter innermost.
+ *
+ * A step loads the tile's vectors once and broadcasts one scalar per row.  Addresses within a step differ from one pointer
+ * per operand by constants only, so that they fold into the instructions and no address register is spilled.
+ * With chunks every chain starts from zero and is added to a total. */
+#include "codegen/cpu/contract.h"
+
+#include "codegen/cpu/scalar.h"
+
+enum { STEP_BUDGET = 56, MAX_UNROLL = 8 };
+
+int64_t tile_row_offset(const Contract *x, const Tile *t, int r, int l)
+{
+    int64_t rest = r;
+    for (int i = x->c.n_out - 1; i > l; i--)
+        rest /= t->rows[i];
+    return rest % t->rows[l];
+}
+
+/* Steps per turn of the loop: about as much code for each tile, preferably without a rest. */
+static int64_t choose_unroll(const Tile *t, int64_t count)
+{
+    int64_t most = STEP_BUDGET / (t->n_rows * t->n_vectors);
+    most = most < 2 ? 2 : most > MAX_UNROLL ? MAX_UNROLL : most;
+    if (count <= most)
+        return count;
+    for (int64_t u = most; 2 * u > most; u--)
+        if (count % u == 0)
+            return u;
+    return most;
+}
+
+/* The summed letters' part of an operand's offset. */
+static LLVMValueRef step_pointer(Contract *x, const Operand *o)
+{
+    Affine sum = affine_const(0);
+    for (int l = x->c.n_out; l < x->c.n_out + x->c.n_sum; l++) {
+        const Affine part = affine_scale(&x->at[l], o->stride[l]);
+        sum = affine_add(&sum, &part);
+    }
+    return emit_element(x->e, o->base, emit_affine(x->e, &sum), o->buffer->dtype);
+}
+
+/* An operand that is no plain buffer: evaluated at the letters' indices plus offsets. */
+static LLVMValueRef evaluate(Contract *x, const Operand *o, const Tile *t, int row, int64_t vector,
+                             int64_t step)
+{
+    const int which = o->node == x->c.node->in[x->c.vector_operand] && o == &x->vector
+                          ? x->c.vector_operand
+                          : 1 - x->c.vector_operand;
+    const int last = x->c.n_out + x->c.n_sum - 1, lane = x->c.n_out - 1;
+    Index i = {.rank = o->node->type.shape.rank};
+    for (int l = 0; l <= last; l++) {
+        if (x->c.letter[l].in[which] < 0)
+            continue;
+        int64_t plus = l == last ? step : 0;
+        if (l == lane)
+            plus = vector * x->e->lanes;
+        else if (l < lane && row >= 0)
+            plus = tile_row_offset(x, t, row, l);
+        Affine at = affine_plus(&x->at[l], plus);
+        if (l == lane) {
+            const Affine lanes = affine_var(INDEX_LANE);
+            at = affine_add(&at, &lanes);
+        }
+        i.at[x->c.letter[l].in[which]] = at;
+    }
+    return emit_eval(x->e, o->node, &i);
+}
+
+static LLVMValueRef load_vector(Contract *x, const Tile *t, LLVMValueRef pointer, int v, int64_t step)
+{
+    const int last = x->c.n_out + x->c.n_sum - 1;
+    const int old = emit_set_active(x->e, v + 1 == t->n_vectors ? t->active : x->e->lanes);
+    LLVMValueRef value;
+    if (x->vector.buffer) {
+        const int64_t at = (int64_t)v * x->e->lanes + step * x->vector.stride[last];
+        value = emit_load_vector(x->e, x->vector.buffer,
+                                 emit_element(x->e, pointer, emit_const_i64(x->e, at), x->type), x->type);
+    } else {
+        value = emit_splat(x->e, evaluate(x, &x->vector, t, -1, v, step));
+    }
+    emit_set_active(x->e, old);
+    return value;
+}
+
+static LLVMValueRef load_scalar(Contract *x, const Tile *t, LLVMValueRef pointer, int row, int64_t step)
+{
+    if (!x->scalar.buffer)
+        return emit_splat(x->e, evaluate(x, &x->scalar, t, row, 0, step));
+    const int last = x->c.n_out + x->c.n_sum - 1;
+    int64_t at = step * x->scalar.stride[last];
+    for (int l = 0; l < x->c.n_out; l++)
+        at += tile_row_offset(x, t, row, l) * x->scalar.stride[l];
+    LLVMValueRef p = emit_element(x->e, pointer, emit_const_i64(x->e, at), x->type);
+    return emit_splat(x->e, emit_load_scalar(x->e, x->scalar.buffer, p, x->type));
+}
+
+static LLVMValueRef load_sum(Contract *x, LLVMValueRef place)
+{
+    return LLVMBuildLoad2(x->e->builder, emit_vector_type(x->e, x->type), place, "");
+}
+
+/* `count` steps from x->at on, as straight code. */
+static void emit_steps(Contract *x, Tile *t, int64_t count)
+{
+    Emit *e = x->e;
+    const int n = t->n_rows * t->n_vectors;
+    LLVMValueRef *sum = arena_array(e->arena, (size_t)n, sizeof *sum);
+    LLVMValueRef *vector = arena_array(e->arena, (size_t)t->n_vectors, sizeof *vector);
+    LLVMValueRef scalars = x->scalar.buffer ? step_pointer(x, &x->scalar) : NULL;
+    LLVMValueRef vectors = x->vector.buffer ? step_pointer(x, &x->vector) : NULL;
+    for (int i = 0; i < n; i++)
+        sum[i] = load_sum(x, t->sum[i]);
+    for (int64_t step = 0; step < count; step++) {
+        for (int v = 0; v < t->n_vectors; v++)
+            vector[v] = load_vector(x, t, vectors, v, step);
+        for (int r = 0; r < t->n_rows; r++) {
+            LLVMValueRef s = load_scalar(x, t, scalars, r, step);
+            for (int v = 0; v < t->n_vectors; v++) {
+                LLVMValueRef *to = &sum[r * t->n_vectors + v];
+                *to = scalar_emit(e->builder, SC_FMA, x->type, x->type, (LLVMValueRef[]){s, vector[v], *to});
+            }
+        }
+    }
+    for (int i = 0; i < n; i++)
+        LLVMBuildStore(e->builder, sum[i], t->sum[i]);
+}
+
+/* One chain: `count` steps of the last letter from `start` on. */
+static void emit_chain(Contract *x, Tile *t, const Affine *start, int64_t count)
+{
+    const int last = x->c.n_out + x->c.n_sum - 1;
+    const int64_t unroll = choose_unroll(t, count), turns = count / unroll;
+    const Affine turn = emit_loop_begin(x->e, turns);
+    const Affine steps = affine_scale(&turn, unroll);
+    x->at[last] = affine_add(start, &steps);
+    emit_steps(x, t, unroll);
+    emit_loop_end(x->e);
+    if (count % unroll) {
+        x->at[last] = affine_plus(start, turns * unroll);
+        emit_steps(x, t, count % unroll);
+    }
+}
+
+static void set_zero(Contract *x, const Tile *t, LLVMValueRef *place)
+{
+    LLVMValueRef zero = LLVMConstNull(emit_vector_type(x->e, x->type));
+    for (int i = 0; i < t->n_rows * t->n_vectors; i++)
+        LLVMBuildStore(x->e->builder, zero, place[i]);
+}
+
+static void add_to_total(Contract *x, const Tile *t)
+{
+    for (int i = 0; i < t->n_rows * t->n_vectors; i++) {
+        LLVMValueRef pair[2] = {load_sum(x, t->total[i]), load_sum(x, t->sum[i])};
+        LLVMValueRef sum = scalar_emit(x->e->builder, SC_ADD, x->type, x->type, pair);
+        LLVMBuildStore(x->e->builder, sum, t->total[i]);
+    }
+}
+
+static void emit_chunk(Contract *x, Tile *t, const Affine *start, int64_t count)
+{
+    set_zero(x, t, t->sum);
+    emit_chain(x, t, start, count);
+    add_to_total(x, t);
+}
+
+static void emit_last_letter(Contract *x, Tile *t)
+{
+    const int64_t extent = x->c.letter[x->c.n_out + x->c.n_sum - 1].extent, chunk = x->c.chunk;
+    const Affine zero = affine_const(0);
+    if (!t->total) {
+        emit_chain(x, t, &zero, extent);
+        return;
+    }
+    if (extent / chunk) {
+        const Affine number = emit_loop_begin(x->e, extent / chunk);
+        const Affine start = affine_scale(&number, chunk);
+        emit_chunk(x, t, &start, chunk);
+        emit_loop_end(x->e);
+    }
+    if (extent % chunk) {
+        const Affine start = affine_const(extent / chunk * chunk);
+        emit_chunk(x, t, &start, extent % chunk);
+    }
+}
+
+static void emit_letters(Contract *x, Tile *t, int letter)
+{
+    if (letter == x->c.n_out + x->c.n_sum - 1) {
+        emit_last_letter(x, t);
+        return;
+    }
+    x->at[letter] = emit_loop_begin(x->e, x->c.letter[letter].extent);
+    emit_letters(x, t, letter + 1);
+    emit_loop_end(x->e);
+}
+
+/* Pointer at the tile's first element. */
+static void set_base(Contract *x, Operand *o)
+{
+    if (!o->buffer)
+        return;
+    Affine sum = affine_const(o->offset);
+    for (int l = 0; l < x->c.n_out; l++) {
+        const Affine part = affine_scale(&x->at[l], o->stride[l]);
+        sum = affine_add(&sum, &part);
+    }
+    LLVMValueRef first = emit_buffer(x->e, o->buffer);
+    o->base = emit_element(x->e, first, emit_affine(x->e, &sum), o->buffer->dtype);
+}
+
+void tile_emit_sums(Contract *x, Tile *t)
+{
+    set_base(x, &x->scalar);
+    set_base(x, &x->vector);
+    set_zero(x, t, t->total ? t->total : t->sum);
+    emit_letters(x, t, x->c.n_out);
+}

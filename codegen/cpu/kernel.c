@@ -1,0 +1,191 @@
+/* One kernel as one LLVM function, void (ptr frame, ptr state, ptr scratch, i64 model).
+ *
+ * A kernel over expressions is a nest of loops over its space, the innermost one vectorised: whole blocks of W, then
+ * one block whose missing lanes are masked.  At each depth all values are evaluated first, then the inner loops
+ * run, then they are stored: a store in place changes nothing that its kernel still reads. */
+#include "codegen/cpu/emit.h"
+
+#include <string.h>
+
+static LLVMValueRef kernel_function(Emit *e, const char *name)
+{
+    LLVMTypeRef ptr = LLVMPointerTypeInContext(e->context, 0);
+    LLVMTypeRef i64 = LLVMInt64TypeInContext(e->context);
+    LLVMTypeRef params[4] = {ptr, ptr, ptr, i64};
+    LLVMTypeRef type = LLVMFunctionType(LLVMVoidTypeInContext(e->context), params, 4, 0);
+    LLVMValueRef f = LLVMAddFunction(e->module, name, type);
+    LLVMSetLinkage(f, LLVMInternalLinkage);
+    return f;
+}
+
+static void begin_function(Emit *e, const char *name)
+{
+    e->function = kernel_function(e, name);
+    e->frame = LLVMGetParam(e->function, 0);
+    e->state = LLVMGetParam(e->function, 1);
+    e->scratch = LLVMGetParam(e->function, 2);
+    e->model = LLVMGetParam(e->function, 3);
+    e->allocas = LLVMAppendBasicBlockInContext(e->context, e->function, "entry");
+    e->lanes = e->vector_bytes / 4;
+    index_space_init(&e->space, e->arena, e->lanes);
+    e->vars = NULL;
+    e->n_vars = e->cap_vars = 0;
+    e->root = arena_alloc(e->arena, sizeof *e->root);
+    *e->root = (Level){.open = true, .count = 1};
+    e->root->first = e->root->block =
+        LLVMAppendBasicBlockInContext(e->context, e->function, "body");
+    e->level = e->root;
+    e->once = 0;
+    e->active = e->lanes;
+    emit_memo_init(e);
+    emit_memory_init(e);
+    LLVMPositionBuilderAtEnd(e->builder, e->root->block);
+}
+
+static void end_function(Emit *e)
+{
+    LLVMPositionBuilderAtEnd(e->builder, e->root->block);
+    LLVMBuildRetVoid(e->builder);
+    LLVMPositionBuilderAtEnd(e->builder, e->allocas);
+    LLVMBuildBr(e->builder, e->root->first);
+}
+
+/* How many loops stand round a store: up to its innermost axis that is not 1. */
+static int store_depth(const Kernel *k, const Store *s)
+{
+    int depth = 0;
+    if (s->value->type.shape.rank == k->space.rank)
+        for (int d = 0; d < k->space.rank; d++)
+            if (s->value->type.shape.dim[k->order[d]] != 1)
+                depth = d + 1;
+    return depth;
+}
+
+/* depth < 0: all. */
+static void evaluate_stores(Emit *e, const Index *i, int depth, LLVMValueRef *value)
+{
+    for (int s = 0; s < e->kernel->n_stores; s++) {
+        const Store *store = &e->kernel->stores[s];
+        if (depth >= 0 && store_depth(e->kernel, store) != depth)
+            continue;
+        const Index at = index_broadcast(&store->value->type.shape, i);
+        value[s] = emit_eval(e, store->value, &at);
+    }
+}
+
+static void write_stores(Emit *e, const Index *i, int depth, LLVMValueRef *value)
+{
+    for (int s = 0; s < e->kernel->n_stores; s++) {
+        const Store *store = &e->kernel->stores[s];
+        if (depth >= 0 && store_depth(e->kernel, store) != depth)
+            continue;
+        const Index at = index_broadcast(&store->to->shape, i);
+        const Affine offset = index_offset(&e->space, &store->to->shape, store->to->stride, &at);
+        emit_store(e, store->to, &offset, store->value->type.dtype, value[s]);
+    }
+}
+
+void emit_stores_at(Emit *e, const Index *i)
+{
+    LLVMValueRef *value = arena_array(e->arena, (size_t)e->kernel->n_stores, sizeof *value);
+    evaluate_stores(e, i, -1, value);
+    write_stores(e, i, -1, value);
+}
+
+static void emit_nest(Emit *e, Index *i, int depth);
+
+static void emit_vector_axis(Emit *e, Index *i, int depth)
+{
+    const int axis = e->kernel->order[depth];
+    const int64_t extent = e->kernel->space.dim[axis], blocks = extent / e->lanes;
+    const Affine lane = affine_var(INDEX_LANE);
+    if (blocks) {
+        const Affine counter = emit_loop_begin(e, blocks);
+        const Affine base = affine_scale(&counter, e->lanes);
+        i->at[axis] = affine_add(&base, &lane);
+        emit_nest(e, i, depth + 1);
+        emit_loop_end(e);
+    }
+    if (extent % e->lanes) {
+        const int old = emit_set_active(e, (int)(extent % e->lanes));
+        i->at[axis] = affine_plus(&lane, blocks * e->lanes);
+        emit_nest(e, i, depth + 1);
+        emit_set_active(e, old);
+    }
+}
+
+static bool any_deeper(const Kernel *k, int depth)
+{
+    for (int s = 0; s < k->n_stores; s++)
+        if (store_depth(k, &k->stores[s]) > depth)
+            return true;
+    return false;
+}
+
+static void emit_axis(Emit *e, Index *i, int depth)
+{
+    const int axis = e->kernel->order[depth];
+    if (axis == e->kernel->vector && e->kernel->space.dim[axis] > 1) {
+        emit_vector_axis(e, i, depth);
+        return;
+    }
+    i->at[axis] = emit_loop_begin(e, e->kernel->space.dim[axis]);
+    emit_nest(e, i, depth + 1);
+    emit_loop_end(e);
+}
+
+static void emit_nest(Emit *e, Index *i, int depth)
+{
+    LLVMValueRef *value = arena_array(e->arena, (size_t)e->kernel->n_stores, sizeof *value);
+    evaluate_stores(e, i, depth, value);
+    if (any_deeper(e->kernel, depth))
+        emit_axis(e, i, depth);
+    write_stores(e, i, depth, value);
+}
+
+bool emit_operand_view(Emit *e, const Node *n, const Buffer **buffer, int64_t *stride,
+                       int64_t *offset)
+{
+    Index i = {.rank = n->type.shape.rank};
+    int var[MAX_RANK];
+    for (int k = 0; k < i.rank; k++) {
+        var[k] = index_var(&e->space, INDEX_VAR_LOOP, 0, n->type.shape.dim[k] - 1, false);
+        i.at[k] = n->type.shape.dim[k] == 1 ? affine_const(0) : affine_var(var[k]);
+    }
+    const int rank = i.rank;
+    while (!(*buffer = emit_readable(e, n))) {
+        if (op_info(n->op)->kind != KIND_VIEW)
+            return false;
+        i = index_view(&e->space, n, &i);
+        n = n->in[0];
+    }
+    Affine at = index_offset(&e->space, &(*buffer)->shape, (*buffer)->stride, &i);
+    *offset = at.base;
+    for (int k = 0; k < rank; k++) {
+        stride[k] = affine_coef(&at, var[k]);
+        at = affine_without(&at, var[k]);
+    }
+    return affine_is_const(&at);
+}
+
+LLVMValueRef emit_kernel(Emit *e, const EntryPlan *entry, const Kernel *k, const char *name)
+{
+    e->entry = entry;
+    e->kernel = k;
+    begin_function(e, name);
+    Index i = {.rank = k->space.rank};
+    switch (k->kind) {
+    case KERNEL_EXPR:
+        emit_nest(e, &i, 0);
+        break;
+    case KERNEL_CONTRACT:
+        emit_contract_kernel(e);
+        break;
+    case KERNEL_SCATTER:
+    case KERNEL_LOOP:
+        e->failed_kind = (int)k->kind;
+        break;
+    }
+    end_function(e);
+    return e->function;
+}

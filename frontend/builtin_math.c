@@ -1,0 +1,209 @@
+/* Built-in functions that compute: elementwise, reductions, contractions, casts. */
+#include "frontend/elab.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "ir/scalar.h"
+
+#define BUILTIN(fname, pars, handler, opcode) {#fname, pars, builtin_##handler, OP_##opcode},
+const Builtin builtin_list[] = {
+#include "frontend/builtins.def"
+};
+const int builtin_count = (int)(sizeof builtin_list / sizeof *builtin_list);
+
+Value builtin_unary(const Call *c)
+{
+    return math_unary(c->e, c->builtin->op, c->arg[0], c->at);
+}
+
+Value builtin_binary(const Call *c)
+{
+    if (c->builtin->op == OP_POW)
+        return math_power(c->e, c->arg[0], c->arg[1], c->at);
+    return math_binary(c->e, c->builtin->op, c->arg[0], c->arg[1], c->at);
+}
+
+Value builtin_where(const Call *c)
+{
+    return math_where(c->e, c->arg[0], c->arg[1], c->arg[2], c->at);
+}
+
+Value builtin_cast(const Call *c)
+{
+    Elab *e = c->e;
+    const Value *x = &c->arg[0], *to = &c->arg[1];
+    if (to->kind != V_STR) {
+        diag_error(e->diag, c->loc[1], "the element type is a string such as \"f32\", not %s", value_what(e, to));
+        return value_error();
+    }
+    if (strcmp(to->str, "real") == 0)
+        return math_real(e, *x);
+    const DType d = elab_dtype(e, to->str);
+    if (d == DT_COUNT) {
+        diag_error(e->diag, c->loc[1], "unknown element type \"%s\"", to->str);
+        return value_error();
+    }
+    if (value_is_number(x))
+        return d == DT_BOOL ? value_bool(value_number(x) != 0)
+                            : value_num(dtype_class(d) == DTC_INT ? trunc(value_number(x)) : value_number(x),
+                                        dtype_class(d) == DTC_INT);
+    return value_node(math_cast(e, x, d, c->loc[0], "what is cast"), false);
+}
+
+Value builtin_dtype(const Call *c)
+{
+    const Value *x = &c->arg[0];
+    if (x->kind == V_TENSOR)
+        return value_str(dtype_text(x->node->type.dtype));
+    if (x->kind == V_NUM)
+        return value_str(x->integer ? "i64" : dtype_text(c->e->real));
+    if (x->kind == V_BOOL)
+        return value_str("bool");
+    diag_error(c->e->diag, c->loc[0], "%s has no element type", value_what(c->e, x));
+    return value_error();
+}
+
+/* The operand of a function of tensors; numbers become rank 0. */
+static Node *operand(const Call *c, int i, bool *weak)
+{
+    *weak = c->arg[i].kind != V_TENSOR || c->arg[i].weak;
+    return math_node(c->e, &c->arg[i], c->loc[i], arena_printf(c->e->arena, "the operand of %s", c->builtin->name));
+}
+
+static Value reduce(const Call *c, OpCode op, const Value *dim, SrcRange dim_loc, const Value *keep, SrcRange keep_loc)
+{
+    Elab *e = c->e;
+    bool weak, keepdim;
+    int n;
+    int64_t dims[MAX_RANK];
+    Node *x = operand(c, 0, &weak);
+    if (x == NULL || !value_to_bool(e, keep, keep_loc, "keepdim", &keepdim) ||
+        !value_to_dims(e, dim, dim_loc, x->type.shape.rank, &n, dims))
+        return value_error();
+    if (op == OP_SUM && dtype_class(x->type.dtype) != DTC_REAL)
+        x = build_cast(&e->b, x, DT_I64);
+    if (op == OP_ARGMAX && dim->kind == V_NONE) {
+        const Shape flat = shape_of(1, (int64_t[]){shape_count(&x->type.shape)});
+        x = build_reshape(&e->b, x, &flat);
+        n = 1;
+        dims[0] = 0;
+    } else if (op == OP_ARGMAX && n != 1) {
+        diag_error(e->diag, dim_loc, "argmax goes along one axis");
+        return value_error();
+    }
+    if (x == NULL || n == 0)
+        return value_node(x, weak);
+    return value_node(build_reduce(&e->b, op, x, n, dims, keepdim), weak);
+}
+
+Value builtin_reduce(const Call *c)
+{
+    return reduce(c, c->builtin->op, &c->arg[1], c->loc[1], &c->arg[2], c->loc[2]);
+}
+
+Value builtin_minmax(const Call *c)
+{
+    const bool is_max = c->builtin->op == OP_MAX;
+    const Value *other = &c->arg[1], *dim = &c->arg[2];
+    if (other->kind != V_NONE && dim->kind != V_NONE) {
+        diag_error(c->e->diag, c->at, "%s() takes a second operand or `dim`, not both", c->builtin->name);
+        return value_error();
+    }
+    if (other->kind != V_NONE)
+        return math_binary(c->e, c->builtin->op, c->arg[0], *other, c->at);
+    if (value_is_number(&c->arg[0]))
+        return c->arg[0];
+    return reduce(c, is_max ? OP_REDMAX : OP_REDMIN, dim, c->loc[2], &c->arg[3], c->loc[3]);
+}
+
+/* How many elements of x lie along dims; a node where only valid samples count. */
+Value math_count(Elab *e, Node *x, int n, const int64_t *dims)
+{
+    double count = 1;
+    bool batch = false;
+    for (int i = 0; i < n; i++) {
+        count *= (double)x->type.shape.dim[dims[i]];
+        batch = batch || x->type.shape.batch[dims[i]] != 0;
+    }
+    if (!batch || e->entry == ENTRY_TRAIN || e->entry == ENTRY_INIT)
+        return value_num(count, true);
+    Attrs attrs;
+    attrs_default(ATTR_axes, &attrs);
+    attrs.axes.dims = ints_of(n, dims);
+    return value_node(build(&e->b, OP_COUNT, &attrs, 1, &x), true);
+}
+
+Value builtin_count(const Call *c)
+{
+    bool weak;
+    int n;
+    int64_t dims[MAX_RANK];
+    Node *x = operand(c, 0, &weak);
+    if (x == NULL || !value_to_dims(c->e, &c->arg[1], c->loc[1], x->type.shape.rank, &n, dims))
+        return value_error();
+    return math_count(c->e, x, n, dims);
+}
+
+Value builtin_matmul(const Call *c)
+{
+    return math_matmul(c->e, c->arg[0], c->arg[1], c->at);
+}
+
+/* "abmk,nk->abmn" */
+static const char *linear_spec(Elab *e, int rank)
+{
+    char lead[MAX_RANK + 1] = "";
+    const int n = rank - 1;
+    for (int i = 0; i < n; i++)
+        lead[i] = i == n - 1 ? 'm' : (char)('a' + i);
+    lead[n] = '\0';
+    return arena_printf(e->arena, "%sk,nk->%sn", lead, lead);
+}
+
+Value builtin_linear(const Call *c)
+{
+    Elab *e = c->e;
+    const Value *bias = &c->arg[2];
+    const bool has_bias = bias->kind != V_NONE && !(bias->kind == V_BOOL && !bias->b);
+    if (c->arg[0].kind != V_TENSOR || c->arg[1].kind != V_TENSOR) {
+        const int i = c->arg[0].kind != V_TENSOR ? 0 : 1;
+        if (c->arg[i].kind != V_ERROR)
+            diag_error(e->diag, c->loc[i], "linear needs a tensor as %s, not %s", i ? "weight" : "input",
+                       value_what(e, &c->arg[i]));
+        return value_error();
+    }
+    const Value w = math_real(e, c->arg[1]), input = math_real(e, c->arg[0]);
+    Node *weight = math_strong(e, &w, c->loc[1], "weight");
+    if (weight == NULL || input.kind == V_ERROR)
+        return value_error();
+    Node *x = math_cast(e, &input, weight->type.dtype, c->loc[0], "input");
+    const Shape *s = &x->type.shape, *ws = &weight->type.shape;
+    if (s->rank == 0 || ws->rank != 2 || s->dim[s->rank - 1] != ws->dim[1]) {
+        diag_error(e->diag, c->at, "linear of %s with weight %s: the last axis of the input must be the weight's second",
+                   shape_text(e->arena, s), shape_text(e->arena, ws));
+        return value_error();
+    }
+    Node *y = build_einsum(&e->b, x, weight, linear_spec(e, s->rank));
+    if (!has_bias)
+        return value_node(y, false);
+    return math_binary(e, OP_ADD, value_node(y, false), *bias, c->at);
+}
+
+Value builtin_einsum(const Call *c)
+{
+    Elab *e = c->e;
+    if (c->arg[0].kind != V_STR) {
+        diag_error(e->diag, c->loc[0], "the equation is a string such as \"mk,nk->mn\"");
+        return value_error();
+    }
+    char *spec = arena_strdup(e->arena, c->arg[0].str);
+    int n = 0;
+    for (const char *p = spec; *p != '\0'; p++)
+        if (*p != ' ')
+            spec[n++] = *p;
+    spec[n] = '\0';
+    const Value x = math_real(e, c->arg[1]), y = math_real(e, c->arg[2]);
+    Node *a = math_strong(e, &x, c->loc[1], "an operand"), *b = math_strong(e, &y, c->loc[2], "an operand");
+    return value_node(a && b ? build_einsum(&e->b, a, b, spec) : NULL, false);
+}

@@ -1,0 +1,409 @@
+/* Operators on values: numbers are computed here, tensors become nodes; element types meet by the rules of
+ * language.md (weak operands take the type of the strong ones, integers stay integers but in `/`). */
+#include "frontend/elab.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "ir/scalar.h"
+
+static Value fail(Elab *e, SrcRange at, const char *what, const Value *v)
+{
+    if (v->kind != V_ERROR)
+        diag_error(e->diag, at, "%s must be a number or a tensor, not %s", what, value_what(e, v));
+    return value_error();
+}
+
+static bool is_operand(const Value *v)
+{
+    return value_is_number(v) || v->kind == V_TENSOR;
+}
+
+static DTypeClass value_class(const Value *v)
+{
+    if (v->kind == V_BOOL)
+        return DTC_BOOL;
+    if (v->kind == V_NUM)
+        return v->integer ? DTC_INT : DTC_REAL;
+    return dtype_class(v->node->type.dtype);
+}
+
+static bool is_strong(const Value *v)
+{
+    return v->kind == V_TENSOR && !v->weak;
+}
+
+/* The element type in which operands meet; at least one is a tensor. */
+static DType meet(Elab *e, const Value *v, int n, bool *weak)
+{
+    DType d = DT_COUNT;
+    DTypeClass cls = DTC_BOOL;
+    for (int i = 0; i < n; i++) {
+        const DTypeClass c = value_class(&v[i]);
+        cls = c > cls ? c : cls;
+        if (is_strong(&v[i]))
+            d = d == DT_COUNT ? v[i].node->type.dtype : dtype_join(d, v[i].node->type.dtype);
+    }
+    *weak = d == DT_COUNT;
+    if (*weak)
+        return cls == DTC_REAL ? DT_F64 : cls == DTC_INT ? DT_I64 : DT_BOOL;
+    if (cls > dtype_class(d))
+        return cls == DTC_REAL ? e->real : DT_I64;
+    /* The join of an integer with a real type is f32 by the table; the program's real type may be f64. */
+    return d == DT_F32 ? e->real : d;
+}
+
+Node *math_cast(Elab *e, const Value *v, DType to, SrcRange at, const char *what)
+{
+    if (value_is_number(v))
+        return build_const(&e->b, to, scalar_round(to, value_number(v)));
+    if (v->kind == V_TENSOR)
+        return build_cast(&e->b, v->node, to);
+    fail(e, at, what, v);
+    return NULL;
+}
+
+static DType strong_type(Elab *e, const Value *v)
+{
+    const DTypeClass c = value_class(v);
+    if (is_strong(v))
+        return v->node->type.dtype;
+    return c == DTC_REAL ? e->real : c == DTC_INT ? DT_I64 : DT_BOOL;
+}
+
+Node *math_strong(Elab *e, const Value *v, SrcRange at, const char *what)
+{
+    if (!is_operand(v)) {
+        fail(e, at, what, v);
+        return NULL;
+    }
+    return math_cast(e, v, strong_type(e, v), at, what);
+}
+
+Node *math_node(Elab *e, const Value *v, SrcRange at, const char *what)
+{
+    if (v->kind == V_TENSOR)
+        return v->node;
+    return math_strong(e, v, at, what);
+}
+
+Node *math_scalar(Elab *e, const Value *v, SrcRange at, const char *what)
+{
+    Node *n = math_cast(e, v, DT_F64, at, what);
+    if (n != NULL && n->type.shape.rank != 0) {
+        diag_error(e->diag, at, "%s must be a single number, not %s", what, value_what(e, v));
+        return NULL;
+    }
+    return n;
+}
+
+Value math_real(Elab *e, Value v)
+{
+    if (v.kind == V_NUM || v.kind == V_BOOL)
+        return value_num(value_number(&v), false);
+    if (v.kind != V_TENSOR || value_class(&v) == DTC_REAL)
+        return v;
+    return value_node(build_cast(&e->b, v.node, v.weak ? DT_F64 : e->real), v.weak);
+}
+
+static Node *weight_of(const Value *v, int n)
+{
+    for (int i = 0; i < n; i++)
+        if (v[i].kind == V_TENSOR && v[i].weight != NULL)
+            return v[i].weight;
+    return NULL;
+}
+
+static Value with_weight(Value r, const Value *v, int n)
+{
+    if (r.kind == V_TENSOR && r.node->type.shape.rank == 0)
+        r.weight = weight_of(v, n);
+    return r;
+}
+
+static ScalarFn scalar_of(OpCode op)
+{
+    return (ScalarFn)op_info(op)->data;
+}
+
+static bool is_comparison(OpCode op)
+{
+    return op == OP_EQ || op == OP_NE || op == OP_LT || op == OP_LE || op == OP_GT || op == OP_GE;
+}
+
+static Value number_binary(Elab *e, OpCode op, const Value *a, const Value *b, SrcRange at)
+{
+    const double x[2] = {value_number(a), value_number(b)};
+    const bool integer = value_class(a) != DTC_REAL && value_class(b) != DTC_REAL;
+    if ((op == OP_FDIV || op == OP_MOD) && x[1] == 0) {
+        diag_error(e->diag, at, "division by zero");
+        return value_error();
+    }
+    double r = scalar_eval(scalar_of(op), DT_F64, x);
+    if (is_comparison(op))
+        return value_bool(r != 0);
+    /* In doubles: whole numbers up to 2^53 are exact, and nothing wraps. */
+    return value_num(r, integer && fabs(r) <= 9007199254740992.0);
+}
+
+/* Integers do not wrap in arithmetic: u8 and i32 compute as i64, bool counts as 0 and 1. */
+static DType arithmetic_type(DType d)
+{
+    return dtype_class(d) == DTC_REAL ? d : DT_I64;
+}
+
+Value math_binary(Elab *e, OpCode op, Value a, Value b, SrcRange at)
+{
+    const Value v[2] = {a, b};
+    bool weak;
+    if (!is_operand(&a) || !is_operand(&b))
+        return fail(e, at, "an operand", is_operand(&a) ? &b : &a);
+    if (a.kind != V_TENSOR && b.kind != V_TENSOR)
+        return number_binary(e, op, &a, &b, at);
+    const DType meets = meet(e, v, 2, &weak);
+    const DType d = is_comparison(op) ? meets : arithmetic_type(meets);
+    Builder bld = e->b;
+    bld.loc = at;
+    Node *x = math_cast(e, &a, d, at, "an operand"), *y = math_cast(e, &b, d, at, "an operand");
+    return with_weight(value_node(build2(&bld, op, x, y), weak), v, 2);
+}
+
+Value math_divide(Elab *e, Value a, Value b, SrcRange at)
+{
+    if (a.kind != V_TENSOR && b.kind != V_TENSOR) {
+        if (!is_operand(&a) || !is_operand(&b))
+            return fail(e, at, "an operand", is_operand(&a) ? &b : &a);
+        const double x = value_number(&a), y = value_number(&b);
+        if (y == 0) {
+            diag_error(e->diag, at, "division by zero");
+            return value_error();
+        }
+        const bool integer = value_class(&a) != DTC_REAL && value_class(&b) != DTC_REAL && fmod(x, y) == 0;
+        return value_num(x / y, integer);
+    }
+    /* Of integers it is real; a real weak operand must not pull a strong integer one to f64. */
+    const Value v[2] = {a, b};
+    bool weak;
+    if (!is_operand(&a) || !is_operand(&b))
+        return fail(e, at, "an operand", is_operand(&a) ? &b : &a);
+    DType d = meet(e, v, 2, &weak);
+    if (dtype_class(d) != DTC_REAL)
+        d = weak ? DT_F64 : e->real;
+    Builder bld = e->b;
+    bld.loc = at;
+    Node *x = math_cast(e, &a, d, at, "an operand"), *y = math_cast(e, &b, d, at, "an operand");
+    return with_weight(value_node(build2(&bld, OP_DIV, x, y), weak), v, 2);
+}
+
+static Value power_number(Elab *e, double x, double y, bool integer, SrcRange at)
+{
+    const double r = pow(x, y);
+    if (isnan(r) && !isnan(x) && !isnan(y)) {
+        diag_error(e->diag, at, "a negative number to a power that is not whole");
+        return value_error();
+    }
+    return value_num(r, integer && y >= 0 && fabs(r) <= 9007199254740992.0);
+}
+
+/* PyTorch's short cuts: x ** 2 is x * x and so on; NULL kind (V_NONE) if there is none. */
+static Value power_shortcut(Elab *e, Value x, double p, SrcRange at)
+{
+    if (p == 1)
+        return x;
+    if (p == 2)
+        return math_binary(e, OP_MUL, x, x, at);
+    if (p == 3)
+        return math_binary(e, OP_MUL, math_binary(e, OP_MUL, x, x, at), x, at);
+    if (p == 0.5)
+        return math_unary(e, OP_SQRT, x, at);
+    if (p == -1)
+        return math_divide(e, value_int(1), x, at);
+    return value_none();
+}
+
+Value math_power(Elab *e, Value a, Value b, SrcRange at)
+{
+    if (!is_operand(&a) || !is_operand(&b))
+        return fail(e, at, "an operand", is_operand(&a) ? &b : &a);
+    if (a.kind != V_TENSOR && b.kind != V_TENSOR)
+        return power_number(e, value_number(&a), value_number(&b),
+                            value_class(&a) != DTC_REAL && value_class(&b) != DTC_REAL, at);
+    if (a.kind == V_TENSOR && value_is_number(&b)) {
+        const Value v = power_shortcut(e, a, value_number(&b), at);
+        if (v.kind != V_NONE)
+            return v;
+    }
+    return math_binary(e, OP_POW, math_real(e, a), math_real(e, b), at);
+}
+
+static bool takes_reals(OpCode op)
+{
+    switch (op) {
+    case OP_SQRT:
+    case OP_EXP:
+    case OP_LOG:
+    case OP_SIN:
+    case OP_COS:
+    case OP_TANH:
+    case OP_ERF:
+    case OP_SIGMOID:
+    case OP_ISFINITE:
+        return true;
+    default:
+        return false;
+    }
+}
+
+static Value number_unary(Elab *e, OpCode op, const Value *a, SrcRange at)
+{
+    const double x = value_number(a);
+    if (op == OP_NOT)
+        return value_bool(x == 0);
+    const double r = scalar_eval(scalar_of(op), DT_F64, &x);
+    if (op == OP_ISFINITE)
+        return value_bool(r != 0);
+    if (isnan(r) && !isnan(x)) {
+        diag_error(e->diag, at, "%s of %g has no value", op_info(op)->text, x);
+        return value_error();
+    }
+    const bool whole = op == OP_FLOOR || op == OP_CEIL;
+    return value_num(r, whole || (!takes_reals(op) && value_class(a) != DTC_REAL));
+}
+
+static Node *as_bool(Elab *e, const Value *v, SrcRange at)
+{
+    return math_cast(e, v, DT_BOOL, at, "the operand");
+}
+
+Value math_unary(Elab *e, OpCode op, Value a, SrcRange at)
+{
+    if (!is_operand(&a))
+        return fail(e, at, "the operand", &a);
+    if (a.kind != V_TENSOR)
+        return number_unary(e, op, &a, at);
+    Builder b = e->b;
+    b.loc = at;
+    if (op == OP_NOT)
+        return value_node(build1(&b, OP_NOT, as_bool(e, &a, at)), a.weak);
+    /* Whole numbers are their own floor. */
+    if ((op == OP_FLOOR || op == OP_CEIL) && value_class(&a) != DTC_REAL)
+        return a;
+    Value x = takes_reals(op) ? math_real(e, a) : a;
+    if (x.kind == V_TENSOR && value_class(&x) != DTC_REAL)
+        x.node = build_cast(&b, x.node, DT_I64);
+    return with_weight(value_node(build1(&b, op, x.node), a.weak), &a, 1);
+}
+
+Value math_logical(Elab *e, OpCode op, Value a, Value b, SrcRange at)
+{
+    if (!is_operand(&a) || !is_operand(&b))
+        return fail(e, at, "an operand", is_operand(&a) ? &b : &a);
+    Builder bld = e->b;
+    bld.loc = at;
+    return value_node(build2(&bld, op, as_bool(e, &a, at), as_bool(e, &b, at)), !is_strong(&a) && !is_strong(&b));
+}
+
+Value math_where(Elab *e, Value c, Value a, Value b, SrcRange at)
+{
+    if (!is_operand(&c) || !is_operand(&a) || !is_operand(&b))
+        return fail(e, at, "an operand of where", !is_operand(&c) ? &c : is_operand(&a) ? &b : &a);
+    if (value_is_number(&c) && value_is_number(&a) && value_is_number(&b))
+        return value_number(&c) != 0 ? a : b;
+    const Value v[2] = {a, b};
+    bool weak = false;
+    const DType d = meet(e, v, 2, &weak);
+    /* A strong condition leaves weak values weak: they still have no type of their own. */
+    Node *cond = as_bool(e, &c, at);
+    Node *x = math_cast(e, &a, d, at, "an operand"), *y = math_cast(e, &b, d, at, "an operand");
+    Builder bld = e->b;
+    bld.loc = at;
+    return with_weight(value_node(build3(&bld, OP_WHERE, cond, x, y), weak), v, 2);
+}
+
+/* Letters for n batch axes from `first` on; an axis of extent 1 that is broadcast gets none. */
+static int batch_letters(char *out, const Shape *s, int n, const Shape *batch)
+{
+    int k = 0;
+    for (int i = 0; i < n; i++) {
+        const int axis = batch->rank - n + i;
+        if (s->dim[i] != 1 || batch->dim[axis] == 1)
+            out[k++] = (char)('a' + axis);
+    }
+    return k;
+}
+
+/* x without those leading axes that its letters leave out. */
+static Node *drop_broadcast(Elab *e, Node *x, int n, const Shape *batch)
+{
+    const Shape *s = &x->type.shape;
+    Shape r = shape_scalar();
+    for (int i = 0; i < s->rank; i++)
+        if (i >= n || s->dim[i] != 1 || batch->dim[batch->rank - n + i] == 1)
+            r.dim[r.rank++] = s->dim[i];
+    return r.rank == s->rank ? x : build_reshape(&e->b, x, &r);
+}
+
+static Value matmul_nodes(Elab *e, Node *x, Node *y, bool weak, SrcRange at)
+{
+    const Shape *a = &x->type.shape, *b = &y->type.shape;
+    const bool vec_a = a->rank == 1, vec_b = b->rank == 1;
+    const int na = vec_a ? 0 : a->rank - 2, nb = vec_b ? 0 : b->rank - 2;
+    Shape sa = shape_of(na, a->dim), sb = shape_of(nb, b->dim), batch;
+    if (a->rank == 0 || b->rank == 0) {
+        diag_error(e->diag, at, "a matrix product needs tensors with axes, not %s @ %s", shape_text(e->arena, a),
+                   shape_text(e->arena, b));
+        return value_error();
+    }
+    if (a->dim[a->rank - 1] != b->dim[vec_b ? 0 : b->rank - 2]) {
+        diag_error(e->diag, at, "matrix product of %s and %s: the inner axes have %lld and %lld elements",
+                   shape_text(e->arena, a), shape_text(e->arena, b), (long long)a->dim[a->rank - 1],
+                   (long long)b->dim[vec_b ? 0 : b->rank - 2]);
+        return value_error();
+    }
+    if (!shape_broadcast(&sa, &sb, &batch)) {
+        diag_error(e->diag, at, "matrix product of %s and %s: the leading axes do not broadcast", shape_text(e->arena, a),
+                   shape_text(e->arena, b));
+        return value_error();
+    }
+    /* Batch letters a..f, then m, k, n. */
+    char spec[4 * MAX_RANK + 8];
+    int n = batch_letters(spec, &sa, na, &batch);
+    if (!vec_a)
+        spec[n++] = 'm';
+    spec[n++] = 'k';
+    spec[n++] = ',';
+    n += batch_letters(spec + n, &sb, nb, &batch);
+    spec[n++] = 'k';
+    if (!vec_b)
+        spec[n++] = 'n';
+    spec[n++] = '-';
+    spec[n++] = '>';
+    for (int i = 0; i < batch.rank; i++)
+        spec[n++] = (char)('a' + i);
+    if (!vec_a)
+        spec[n++] = 'm';
+    if (!vec_b)
+        spec[n++] = 'n';
+    spec[n] = '\0';
+    x = drop_broadcast(e, x, na, &batch);
+    y = drop_broadcast(e, y, nb, &batch);
+    Builder bld = e->b;
+    bld.loc = at;
+    return value_node(x && y ? build_einsum(&bld, x, y, arena_strdup(e->arena, spec)) : NULL, weak);
+}
+
+Value math_matmul(Elab *e, Value a, Value b, SrcRange at)
+{
+    if (a.kind == V_ERROR || b.kind == V_ERROR)
+        return value_error();
+    if (a.kind != V_TENSOR || b.kind != V_TENSOR) {
+        const Value *bad = a.kind != V_TENSOR ? &a : &b;
+        diag_error(e->diag, at, "a matrix product needs two tensors, not %s", value_what(e, bad));
+        return value_error();
+    }
+    const Value v[2] = {math_real(e, a), math_real(e, b)};
+    bool weak;
+    const DType d = meet(e, v, 2, &weak);
+    Node *x = math_cast(e, &v[0], d, at, "an operand"), *y = math_cast(e, &v[1], d, at, "an operand");
+    return x && y ? matmul_nodes(e, x, y, weak, at) : value_error();
+}

@@ -1,0 +1,191 @@
+/* Types in heads, declarations and bindings: they check, and bind the dims that are not bound yet. */
+#include "frontend/elab.h"
+
+#include <string.h>
+
+DType elab_dtype(Elab *e, const char *name)
+{
+    if (name == NULL)
+        return e->real;
+    const DType t = dtype_find(name);
+    return t == DT_F32 ? e->real : t;
+}
+
+static bool type_dtype(Elab *e, const Ast *type, DType *out)
+{
+    *out = elab_dtype(e, type->name);
+    if (*out != DT_COUNT)
+        return true;
+    static const char *const names[] = {"f32", "f64", "i32", "i64", "u8", "bool"};
+    const char *closest = diag_closest(type->name, names, 6);
+    diag_error(e->diag, type->loc, "unknown element type '%s'%s", type->name,
+               closest ? arena_printf(e->arena, "; did you mean '%s'?", closest)
+                       : " (f32, f64, i32, i64, u8 and bool exist)");
+    return false;
+}
+
+/* The size that a name means where no head has bound it: a const or arch, the batch, -D. */
+static bool free_dim(Elab *e, const Ast *t, int64_t *out)
+{
+    const bool library = t->loc.file >= 0 && diag_is_library(e->diag, t->loc.file);
+    Global *g = global_find(e, t->name, library);
+    const char *what = arena_printf(e->arena, "the dim '%s'", t->name);
+    if (g != NULL) {
+        const Value v = global_value(e, g, t->loc);
+        return value_to_int(e, &v, t->loc, what, out);
+    }
+    const int errors = diag_errors(e->diag);
+    if (define_dim(e, t->name, out))
+        return true;
+    if (diag_errors(e->diag) == errors)
+        diag_error(e->diag, t->loc, "the dim '%s' has no value here: give it by -D%s=..%s", t->name, t->name,
+                   e->train != NULL ? "" : ", or by `batch` in a train section");
+    return false;
+}
+
+static bool known_dim(Elab *e, const Ast *t, int64_t *out)
+{
+    if (t->kind == AST_NAME && scope_find(&e->frame->scope, t->name) == NULL)
+        return free_dim(e, t, out);
+    const Value v = eval(e, t);
+    return value_to_int(e, &v, t->loc, "a size", out);
+}
+
+bool type_eval(Elab *e, const Ast *type, Type *out, bool is_input)
+{
+    *out = (Type){.dtype = DT_F32, .shape = shape_scalar()};
+    if (!type_dtype(e, type, &out->dtype))
+        return false;
+    if (type->flag || type->n > MAX_RANK) {
+        diag_error(e->diag, type->loc, type->flag ? "`...` has no meaning in a declaration"
+                                                  : "a type of more than %d axes", MAX_RANK);
+        return false;
+    }
+    for (int i = 0; i < type->n; i++) {
+        const Ast *t = type->kid[i];
+        int64_t d;
+        if (t->kind == AST_WILD) {
+            diag_error(e->diag, t->loc, "the size of axis %d must be given here", i);
+            return false;
+        }
+        if (!known_dim(e, t, &d))
+            return false;
+        if (d < 1) {
+            diag_error(e->diag, t->loc, "the size of axis %d is %lld; sizes are positive", i, (long long)d);
+            return false;
+        }
+        out->shape.dim[i] = d;
+        out->shape.batch[i] = is_input && t->kind == AST_NAME && e->batch_name != NULL &&
+                              strcmp(t->name, e->batch_name) == 0;
+    }
+    out->shape.rank = type->n;
+    return shape_checked(e, type->loc, &out->shape);
+}
+
+/* A type as it is written. */
+static const char *type_source(Elab *e, const Ast *type)
+{
+    size_t len;
+    const char *text = diag_source(e->diag, type->loc.file, &len);
+    return arena_strndup(e->arena, text + type->loc.lo, type->loc.hi - type->loc.lo);
+}
+
+static bool dim_conflict(Elab *e, const Ast *t, const Binding *b, int axis, int64_t is, int64_t should, SrcRange at,
+                         const char *subject)
+{
+    size_t len;
+    const char *text = diag_source(e->diag, t->loc.file, &len);
+    const char *dim = arena_strndup(e->arena, text + t->loc.lo, t->loc.hi - t->loc.lo);
+    if (t->kind == AST_NUMBER)
+        diag_error(e->diag, at, "%s: axis %d must be %s, but is %lld", subject, axis, dim, (long long)is);
+    else
+        diag_error(e->diag, at, "%s: axis %d must be %s = %lld, but is %lld", subject, axis, dim, (long long)should,
+                   (long long)is);
+    if (b != NULL)
+        diag_note(e->diag, b->loc, "'%s' is %lld from here", dim, (long long)should);
+    return false;
+}
+
+/* One dim of a type against a size. */
+static bool dim_match(Elab *e, const Ast *t, int axis, int64_t is, SrcRange at, const char *subject)
+{
+    if (t->kind == AST_WILD)
+        return true;
+    Scope *scope = &e->frame->scope;
+    const Binding *b = t->kind == AST_NAME ? scope_find(scope, t->name) : NULL;
+    const bool library = t->loc.file >= 0 && diag_is_library(e->diag, t->loc.file);
+    if (t->kind == AST_NAME && b == NULL && global_find(e, t->name, library) == NULL) {
+        scope_bind(e, scope, t->name, value_int(is), at);
+        scope_find(scope, t->name)->is_dim = true;
+        return true;
+    }
+    const Value v = eval(e, t);
+    int64_t should;
+    if (!value_to_int(e, &v, t->loc, "a size in a type", &should))
+        return false;
+    return is == should || dim_conflict(e, t, b, axis, is, should, at, subject);
+}
+
+/* `...`: the same dims everywhere in one head. */
+static bool dots_match(Elab *e, const Shape *s, int n, SrcRange at, const char *subject)
+{
+    Scope *scope = &e->frame->scope;
+    const Binding *b = scope_find(scope, "...");
+    if (b == NULL) {
+        Value v[MAX_RANK];
+        for (int i = 0; i < n; i++)
+            v[i] = value_int(s->dim[i]);
+        scope_bind(e, scope, "...", value_list(e, n, v), at);
+        scope_find(scope, "...")->is_dim = true;
+        return true;
+    }
+    const Value *old = &b->value;
+    bool same = old->list.n == n;
+    for (int i = 0; same && i < n; i++)
+        same = old->list.v[i].num == (double)s->dim[i];
+    if (same)
+        return true;
+    Shape is = shape_of(n, s->dim), should = shape_scalar();
+    for (int i = 0; i < old->list.n; i++)
+        should.dim[i] = (int64_t)old->list.v[i].num;
+    should.rank = old->list.n;
+    diag_error(e->diag, at, "%s: the leading axes are %s, but must be %s", subject, shape_text(e->arena, &is),
+               shape_text(e->arena, &should));
+    diag_note(e->diag, b->loc, "they are %s from here", shape_text(e->arena, &should));
+    return false;
+}
+
+bool type_match(Elab *e, const Ast *type, Value *v, SrcRange at, const char *subject)
+{
+    DType dtype;
+    if (v->kind == V_ERROR || !type_dtype(e, type, &dtype))
+        return false;
+    /* A number may stand for a whole tensor. */
+    if (value_is_number(v) || (v->kind == V_TENSOR && v->weak && v->node->type.shape.rank == 0))
+        return true;
+    if (v->kind != V_TENSOR) {
+        diag_error(e->diag, at, "%s must be a tensor %s, but is %s", subject, type_source(e, type), value_what(e, v));
+        return false;
+    }
+    if (type->name != NULL && v->weak)
+        *v = value_node(build_cast(&e->b, v->node, dtype), false);
+    if (v->kind == V_ERROR)
+        return false;
+    const Shape *s = &v->node->type.shape;
+    if (type->name != NULL && v->node->type.dtype != dtype) {
+        diag_error(e->diag, at, "%s must be %s, but is %s", subject, dtype_text(dtype), value_what(e, v));
+        return false;
+    }
+    const int lead = type->flag ? s->rank - type->n : 0;
+    if (lead < 0 || (!type->flag && s->rank != type->n)) {
+        diag_error(e->diag, at, "%s must have the shape %s, but is %s", subject, type_source(e, type),
+                   value_what(e, v));
+        return false;
+    }
+    if (type->flag && !dots_match(e, s, lead, at, subject))
+        return false;
+    for (int i = 0; i < type->n; i++)
+        if (!dim_match(e, type->kid[i], lead + i, s->dim[lead + i], at, subject))
+            return false;
+    return true;
+}

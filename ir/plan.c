@@ -1,0 +1,277 @@
+/* Plans as text, and the nodes of a kernel. */
+#include "ir/plan.h"
+
+#include "ir/print.h"
+
+/* ---- which nodes does a kernel compute ---- */
+
+static bool stored_by(const EntryPlan *e, const Kernel *k, const Node *n)
+{
+    for (int i = 0; i < k->n_stores; i++)
+        if (k->stores[i].value == n && k->stores[i].to == e->buffer[n->id])
+            return true;
+    return false;
+}
+
+static bool is_loaded(const EntryPlan *e, const Kernel *k, const Node *n)
+{
+    return e->buffer[n->id] && !stored_by(e, k, n);
+}
+
+/* Marks 1: computed, 2: loaded. */
+static void mark(const EntryPlan *e, const Kernel *k, const Node *n, unsigned char *marks)
+{
+    if (marks[n->id])
+        return;
+    marks[n->id] = is_loaded(e, k, n) ? 2 : 1;
+    for (int i = 0; i < n->n_in && marks[n->id] == 1; i++)
+        mark(e, k, n->in[i], marks);
+}
+
+static Node **marked(const EntryPlan *e, const Kernel *k, int what, Arena *a, int *n)
+{
+    const size_t size = (size_t)e->graph->n_nodes + 1;
+    unsigned char *marks = arena_alloc(a, size);
+    for (int i = 0; i < k->n_stores; i++)
+        mark(e, k, k->stores[i].value, marks);
+    int count = 0;
+    for (int i = 0; i < e->graph->n_nodes; i++)
+        count += marks[i] == what;
+    Node **nodes = arena_array(a, (size_t)count + 1, sizeof *nodes);
+    *n = 0;
+    for (int i = 0; i < e->graph->n_nodes; i++)
+        if (marks[i] == what)
+            nodes[(*n)++] = e->graph->nodes[i];
+    return nodes;
+}
+
+Node **kernel_body(const EntryPlan *e, const Kernel *k, Arena *a, int *n)
+{
+    return marked(e, k, 1, a, n);
+}
+
+/* ---- text ---- */
+
+static const char *const space_text[] = {
+    [BUF_STATE] = "state",   [BUF_INPUT] = "input",   [BUF_HYPER] = "hyper",
+    [BUF_SCALAR] = "scalar", [BUF_SEED] = "seed",     [BUF_CONST] = "const",
+    [BUF_SHARED] = "shared", [BUF_SCRATCH] = "scratch", [BUF_RESULT] = "result",
+    [BUF_OUTPUT] = "output"};
+static const char *const kind_text[] = {[KERNEL_EXPR] = "expr",
+                                        [KERNEL_CONTRACT] = "contract",
+                                        [KERNEL_SCATTER] = "scatter",
+                                        [KERNEL_LOOP] = "loop"};
+
+static bool has_name(BufferSpace s)
+{
+    return s != BUF_SHARED && s != BUF_SCRATCH && s != BUF_CONST && s != BUF_SEED;
+}
+
+static bool has_offset(BufferSpace s)
+{
+    return s == BUF_STATE || s == BUF_SHARED || s == BUF_SCRATCH;
+}
+
+static void print_strides(Text *out, const Buffer *b)
+{
+    text_add(out, " strides=[");
+    for (int i = 0; i < b->shape.rank; i++)
+        text_printf(out, "%s%lld", i ? ", " : "", (long long)b->stride[i]);
+    text_add(out, "]");
+}
+
+static void print_buffer(Text *out, const Buffer *b, bool places)
+{
+    text_add(out, space_text[b->space]);
+    if (has_name(b->space))
+        text_printf(out, " \"%s\"", b->name);
+    if (places && has_offset(b->space))
+        text_printf(out, " at %lld", (long long)b->offset);
+    if (places && (b->space == BUF_RESULT || b->space == BUF_OUTPUT || b->space == BUF_INPUT))
+        text_printf(out, " number %d", b->index);
+    text_printf(out, " %s", dtype_text(b->dtype));
+    shape_print(out, &b->shape);
+    if (!places)
+        return;
+    if (b->shape.rank > 0)
+        print_strides(out, b);
+    if (b->space == BUF_SHARED || b->space == BUF_SCRATCH)
+        text_printf(out, " live=%d..%d", b->first, b->last);
+}
+
+static void print_loads(Text *out, const EntryPlan *e, const Kernel *k, Arena *a)
+{
+    int n;
+    Node **nodes = marked(e, k, 2, a, &n);
+    for (int i = 0; i < n; i++) {
+        text_printf(out, "      load %%%s <- ", nodes[i]->name);
+        print_buffer(out, e->buffer[nodes[i]->id], true);
+        text_add(out, "\n");
+    }
+}
+
+static void print_kernel_head(Text *out, const Kernel *k, int at, bool places)
+{
+    text_add(out, "    kernel ");
+    if (places)
+        text_printf(out, "%d ", at);
+    text_printf(out, "@%s %s %s space=", k->name, kind_text[k->kind],
+                k->per_model ? "models" : "shared");
+    shape_print(out, &k->space);
+    bool natural = true;
+    for (int i = 0; i < k->space.rank; i++)
+        natural &= k->order[i] == i;
+    if (!natural) {
+        text_add(out, " order=[");
+        for (int i = 0; i < k->space.rank; i++)
+            text_printf(out, "%s%d", i ? ", " : "", k->order[i]);
+        text_add(out, "]");
+    }
+    if (k->vector >= 0)
+        text_printf(out, " vector=%d", k->vector);
+    text_add(out, k->flat ? " flat {\n" : " {\n");
+}
+
+static void print_kernel(Text *out, const EntryPlan *e, int at, bool places, Arena *a)
+{
+    const Kernel *k = &e->kernels[at];
+    int n;
+    Node **body = kernel_body(e, k, a, &n);
+    print_kernel_head(out, k, at, places);
+    if (places)
+        print_loads(out, e, k, a);
+    for (int i = 0; i < n; i++) {
+        text_add(out, "      ");
+        node_print(out, body[i]);
+        text_add(out, "\n");
+    }
+    for (int i = 0; i < k->n_stores; i++) {
+        text_printf(out, "      store %%%s -> ", k->stores[i].value->name);
+        print_buffer(out, k->stores[i].to, places);
+        text_add(out, "\n");
+    }
+    text_add(out, "    }\n");
+}
+
+void plan_print(Text *out, const Plan *p, bool places)
+{
+    Arena *a = arena_new();
+    text_printf(out, "plan \"%s\" models=%d", p->module->name, p->module->n_models);
+    if (places)
+        text_printf(out, " state=%lld shared=%lld scratch=%lld results=%d",
+                    (long long)p->state_bytes, (long long)p->shared_bytes,
+                    (long long)p->scratch_bytes, p->n_results);
+    text_add(out, " {\n");
+    for (int i = 0; i < p->n_entries; i++) {
+        const EntryPlan *e = &p->entries[i];
+        text_printf(out, "  entry @%s", e->graph->name);
+        if (places)
+            text_printf(out, " shared=%lld scratch=%lld results=%d", (long long)e->shared_bytes,
+                        (long long)e->scratch_bytes, e->n_results);
+        text_add(out, " {\n");
+        for (int k = 0; k < e->n_kernels; k++)
+            print_kernel(out, e, k, places, a);
+        text_add(out, "  }\n");
+    }
+    text_add(out, "}\n");
+    arena_free(a);
+}
+
+/* ---- memory report ---- */
+
+static const char *bytes_text(Arena *a, int64_t n)
+{
+    if (n < 10 * 1024)
+        return arena_printf(a, "%lld B", (long long)n);
+    if (n < 10 * 1024 * 1024)
+        return arena_printf(a, "%.1f KiB", (double)n / 1024);
+    return arena_printf(a, "%.1f MiB", (double)n / (1024 * 1024));
+}
+
+static void print_roles(Text *out, const Plan *p, Arena *a)
+{
+    static const char *const roles[] = {[ROLE_PARAM] = "parameters",
+                                        [ROLE_BUFFER] = "buffers",
+                                        [ROLE_OPTIM] = "optimizer",
+                                        [ROLE_COUNTER] = "counters",
+                                        [ROLE_METRIC] = "metrics"};
+    for (int r = 0; r < (int)(sizeof roles / sizeof *roles); r++) {
+        int64_t bytes = 0;
+        for (int i = 0; i < p->module->n_states; i++)
+            if ((int)p->module->states[i].role == r)
+                bytes += p->states[i].bytes;
+        if (bytes)
+            text_printf(out, "  %-12s %12s\n", roles[r], bytes_text(a, bytes));
+    }
+}
+
+/* The places of one entry in one space, each once. */
+static int collect_places(const EntryPlan *e, const Buffer **list)
+{
+    int n = 0;
+    for (int k = 0; k < e->n_kernels; k++)
+        for (int s = 0; s < e->kernels[k].n_stores; s++) {
+            const Buffer *b = e->kernels[k].stores[s].to;
+            if (b->space == BUF_SCRATCH || b->space == BUF_SHARED)
+                list[n++] = b;
+        }
+    return n;
+}
+
+static void print_largest(Text *out, const EntryPlan *e, Arena *a)
+{
+    enum { SHOWN = 5 };
+    int n_stores = 0;
+    for (int k = 0; k < e->n_kernels; k++)
+        n_stores += e->kernels[k].n_stores;
+    const Buffer **list = arena_array(a, (size_t)n_stores + 1, sizeof *list);
+    const int n = collect_places(e, list);
+    for (int shown = 0; shown < SHOWN; shown++) {
+        int best = -1;
+        for (int i = 0; i < n; i++)
+            if (list[i] && (best < 0 || list[i]->bytes > list[best]->bytes))
+                best = i;
+        if (best < 0)
+            return;
+        text_printf(out, "    %-24s %12s  ", list[best]->name, bytes_text(a, list[best]->bytes));
+        print_buffer(out, list[best], true);
+        text_add(out, "\n");
+        list[best] = NULL;
+    }
+}
+
+static int64_t sum_places(const EntryPlan *e, Arena *a)
+{
+    int n_stores = 0;
+    for (int k = 0; k < e->n_kernels; k++)
+        n_stores += e->kernels[k].n_stores;
+    const Buffer **list = arena_array(a, (size_t)n_stores + 1, sizeof *list);
+    const int n = collect_places(e, list);
+    int64_t sum = 0;
+    for (int i = 0; i < n; i++)
+        sum += list[i]->bytes;
+    return sum;
+}
+
+void plan_print_memory(Text *out, const Plan *p)
+{
+    Arena *a = arena_new();
+    text_printf(out, "memory of \"%s\": B * state + shared + T * scratch (B models, T threads)\n",
+                p->module->name);
+    text_printf(out, "  state   %12s per model\n", bytes_text(a, p->state_bytes));
+    text_printf(out, "  shared  %12s\n", bytes_text(a, p->shared_bytes));
+    text_printf(out, "  scratch %12s per thread\n", bytes_text(a, p->scratch_bytes));
+    text_printf(out, "  B = %d: %s + T * %s\n", p->module->n_models,
+                bytes_text(a, p->module->n_models * p->state_bytes + p->shared_bytes),
+                bytes_text(a, p->scratch_bytes));
+    text_add(out, "state of one model\n");
+    print_roles(out, p, a);
+    for (int i = 0; i < p->n_entries; i++) {
+        const EntryPlan *e = &p->entries[i];
+        text_printf(out, "@%s: %d kernels (%d shared), shared %s, scratch %s, without reuse %s\n",
+                    e->graph->name, e->n_kernels, e->n_shared, bytes_text(a, e->shared_bytes),
+                    bytes_text(a, e->scratch_bytes), bytes_text(a, sum_places(e, a)));
+        print_largest(out, e, a);
+    }
+    arena_free(a);
+}

@@ -1,0 +1,277 @@
+/* The verifier: one walk over every graph, all checks local to a node or an output. */
+#include "ir/verify.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "ir/names.h"
+#include "ir/print.h"
+#include "ir/shape.h"
+
+/* Where the walk is; `scratch` holds what is needed for this check only. */
+typedef struct Check {
+    const Module *module;
+    const Graph *graph;
+    Arena *scratch;
+    NameTable *names;
+    const Node *node;
+} Check;
+
+static const char *fail_node(const Check *c, const Node *n, const char *what)
+{
+    return arena_printf(c->module->arena, "graph @%s: %%%s (%s): %s", c->graph->name, n->name,
+                        op_info(n->op)->text, what);
+}
+
+static const char *fail_types(const Check *c, const Node *n, const char *what,
+                              const Type *expected)
+{
+    Arena *a = c->module->arena;
+    return fail_node(c, n,
+                     arena_printf(a, "%s %s, but has type %s", what, type_text(a, expected),
+                                  type_text(a, &n->type)));
+}
+
+/* Before autodiff everything goes; count stays until the batch is masked. */
+static bool meta_allowed(const Module *m, OpCode op)
+{
+    return strcmp(m->stage, "ir") == 0 || (op == OP_COUNT && strcmp(m->stage, "grad") == 0);
+}
+
+static const char *check_operands(const Check *c, const Node *n)
+{
+    const OpInfo *info = op_info(n->op);
+    if (info->n_in >= 0 && n->n_in != info->n_in)
+        return fail_node(c, n, "wrong number of operands");
+    for (int i = 0; i < n->n_in; i++) {
+        const Node *x = n->in[i];
+        if (!x)
+            return fail_node(c, n, "an operand is missing");
+        if (x->id < 0 || x->id >= c->graph->n_nodes || c->graph->nodes[x->id] != x)
+            return fail_node(
+                c, n,
+                arena_printf(c->module->arena, "operand %%%s is not in the graph", x->name));
+        if (x->id >= n->id)
+            return fail_node(
+                c, n, arena_printf(c->module->arena, "operand %%%s is defined later", x->name));
+    }
+    return NULL;
+}
+
+static const char *check_named_leaf(const Check *c, const Node *n, const Type *declared)
+{
+    if (!declared)
+        return fail_node(c, n, "names something that the module does not declare");
+    return type_equal(&n->type, declared) ? NULL : fail_types(c, n, "is declared", declared);
+}
+
+static const char *check_scalar_leaf(const Check *c, const Node *n, DType dtype, bool per_model)
+{
+    const Type expected = {.dtype = dtype, .models = {0, per_model ? c->module->n_models : 0}};
+    return type_equal(&n->type, &expected) ? NULL : fail_types(c, n, "must be", &expected);
+}
+
+static const char *check_leaf(const Check *c, const Node *n)
+{
+    const Module *m = c->module;
+    const OpInfo *info = op_info(n->op);
+    const char *name = info->attrs == ATTR_leaf ? n->attrs.leaf.name : "";
+    if (!name)
+        return fail_node(c, n, "has no name attribute");
+    if (info->data == LEAF_INPUT) {
+        const Input *i = module_input(m, name);
+        return check_named_leaf(c, n, i ? &i->type : NULL);
+    }
+    if (info->data == LEAF_STATE) {
+        const State *s = module_state(m, name);
+        return check_named_leaf(c, n, s ? &s->type : NULL);
+    }
+    if (info->data == LEAF_HYPER && !module_hyper(m, name))
+        return check_named_leaf(c, n, NULL);
+    if (info->data != LEAF_CONST)
+        return check_scalar_leaf(c, n, info->data == LEAF_SEED ? DT_I64 : DT_F64,
+                                 info->data != LEAF_SCALAR);
+    const int64_t have = n->attrs.value.data.n;
+    if (have != 1 && have != shape_count(&n->type.shape))
+        return fail_node(c, n, "has neither one value nor one for each element");
+    return type_per_model(&n->type) ? fail_node(c, n, "a constant is shared") : NULL;
+}
+
+static Interval join(Interval a, Interval b)
+{
+    if (a.hi == 0)
+        return b;
+    if (b.hi == 0)
+        return a;
+    return (Interval){a.lo < b.lo ? a.lo : b.lo, a.hi > b.hi ? a.hi : b.hi};
+}
+
+static const char *check_type(const Check *c, const Node *n)
+{
+    const ShapeContext silent = {.arena = c->scratch};
+    Type expected = {0};
+    if (!op_info(n->op)->shape(&silent, n, &expected))
+        return fail_node(c, n, "operands and attributes do not fit (its shape rule fails)");
+    if (op_info(n->op)->kind == KIND_LEAF)
+        return check_leaf(c, n);
+    expected.models = (Interval){0, 0};
+    for (int i = 0; i < n->n_in; i++)
+        expected.models = join(expected.models, n->in[i]->type.models);
+    return type_equal(&n->type, &expected) ? NULL : fail_types(c, n, "should be", &expected);
+}
+
+static const char *check_marks(const Check *c, const Node *n)
+{
+    const Shape *s = &n->type.shape;
+    for (int i = 0; i < s->rank; i++)
+        if (s->batch[i] < 0 || (s->batch[i] && s->dim[i] % s->batch[i]))
+            return fail_node(c, n, "a batch mark does not divide its axis");
+    return NULL;
+}
+
+static const char *check_models(const Check *c, const Node *n)
+{
+    const Interval i = n->type.models;
+    const bool fits =
+        (i.lo == 0 && i.hi == 0) || (i.lo >= 0 && i.lo < i.hi && i.hi <= c->module->n_models);
+    return fits ? NULL : fail_node(c, n, "its models are not among the module's");
+}
+
+static const char *check_node(Check *c, Node *n, int position)
+{
+    const char *bad;
+    if (n->id != position)
+        return fail_node(c, n, "its id is not its position");
+    if (strcmp(names_take(c->names, n->name, n), n->name) != 0)
+        return fail_node(c, n, "its name is taken, or not one that .hir can write");
+    if (op_info(n->op)->kind == KIND_META && !meta_allowed(c->module, n->op))
+        return fail_node(c, n, "must be gone at this stage");
+    if ((bad = check_operands(c, n)) || (bad = check_models(c, n)))
+        return bad;
+    bad = check_type(c, n);
+    return bad ? bad : check_marks(c, n);
+}
+
+static const char *fail_output(const Check *c, const Output *o, const char *what)
+{
+    return arena_printf(c->module->arena, "graph @%s: output \"%s\": %s", c->graph->name,
+                        o->name ? o->name : "", what);
+}
+
+static bool in_graph(const Graph *g, const Node *n)
+{
+    return n && n->id >= 0 && n->id < g->n_nodes && g->nodes[n->id] == n;
+}
+
+static bool is_scalar_of(const Node *n, DType t)
+{
+    return n->type.dtype == t && n->type.shape.rank == 0;
+}
+
+static const char *check_state_output(const Check *c, const Output *o)
+{
+    const State *s = module_state(c->module, o->name);
+    if (!s)
+        return fail_output(c, o, "there is no such state");
+    if (s->type.dtype != o->value->type.dtype ||
+        !shape_equal(&s->type.shape, &o->value->type.shape) ||
+        (type_per_model(&o->value->type) && !type_per_model(&s->type)))
+        return fail_output(c, o,
+                           arena_printf(c->module->arena, "the state is %s, but %%%s is %s",
+                                        type_text(c->module->arena, &s->type), o->value->name,
+                                        type_text(c->module->arena, &o->value->type)));
+    for (const Output *p = c->graph->outputs; p < o; p++)
+        if (p->kind == OUT_STATE && strcmp(p->name, o->name) == 0)
+            return fail_output(c, o, "is written twice");
+    return NULL;
+}
+
+static const char *check_output(const Check *c, const Output *o)
+{
+    if (!in_graph(c->graph, o->value))
+        return fail_output(c, o, "its value is not in the graph");
+    if (o->kind != OUT_FAULT && !o->name)
+        return fail_output(c, o, "has no name");
+    switch (o->kind) {
+    case OUT_STATE:
+        return check_state_output(c, o);
+    case OUT_RESULT:
+        return is_scalar_of(o->value, DT_F64) ? NULL
+                                              : fail_output(c, o, "a result must be f64[]");
+    case OUT_TENSOR:
+        return NULL;
+    case OUT_FAULT:
+        if (!in_graph(c->graph, o->value2))
+            return fail_output(c, o, "its second value is not in the graph");
+        if (!is_scalar_of(o->value, DT_I64) || !is_scalar_of(o->value2, DT_I64))
+            return fail_output(c, o, "a fault's values must be i64[]");
+        if (o->input && !module_input(c->module, o->input))
+            return fail_output(c, o, "names an input that the module does not declare");
+        return NULL;
+    }
+    return fail_output(c, o, "is of no known kind");
+}
+
+static const char *check_graph(Check *c, const Graph *g)
+{
+    const char *bad;
+    c->graph = g;
+    c->names = names_new(c->scratch);
+    for (int i = 0; i < g->n_nodes; i++) {
+        c->node = g->nodes[i];
+        if ((bad = check_node(c, g->nodes[i], i)))
+            return bad;
+    }
+    c->node = NULL;
+    for (int i = 0; i < g->n_outputs; i++) {
+        c->node = in_graph(g, g->outputs[i].value) ? g->outputs[i].value : NULL;
+        if ((bad = check_output(c, &g->outputs[i])))
+            return bad;
+    }
+    c->node = NULL;
+    return NULL;
+}
+
+const char *module_check_at(const Module *m, const Node **where)
+{
+    Check c = {.module = m, .scratch = arena_new()};
+    const char *bad = NULL;
+    for (int i = 0; i < m->n_graphs && !bad; i++)
+        bad = check_graph(&c, m->graphs[i]);
+    *where = bad ? c.node : NULL;
+    arena_free(c.scratch);
+    return bad;
+}
+
+const char *module_check(const Module *m)
+{
+    const Node *where;
+    return module_check_at(m, &where);
+}
+
+/* A broken graph may have operands that are missing; everything else can be printed. */
+static const char *dump(const Module *m)
+{
+    for (int i = 0; i < m->n_graphs; i++) {
+        graph_foreach (m->graphs[i], n)
+            for (int k = 0; k < n->n_in; k++)
+                if (!n->in[k])
+                    return NULL;
+        for (int k = 0; k < m->graphs[i]->n_outputs; k++)
+            if (!m->graphs[i]->outputs[k].value ||
+                (m->graphs[i]->outputs[k].kind == OUT_FAULT &&
+                 !m->graphs[i]->outputs[k].value2))
+                return NULL;
+    }
+    Text text;
+    text_init(&text, m->arena);
+    module_print(&text, m);
+    return text.s;
+}
+
+void module_verify(const Module *m, const char *pass)
+{
+    const char *bad = module_check(m);
+    if (bad)
+        diag_internal(dump(m), "after %s: %s", pass, bad);
+}

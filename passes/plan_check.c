@@ -1,0 +1,309 @@
+/* The plan's verifier.  Brute force and on its own terms: it looks at the finished plan only, kernel by kernel, not at
+ * how the planner came to it. */
+#include "passes/plan_build.h"
+
+#include <string.h>
+
+#include "passes/vfuse.h"
+
+typedef struct Check {
+    const Plan *plan;
+    const EntryPlan *entry;
+    const Kernel *kernel;
+    int at; /* position of kernel */
+    Arena *arena;   /* for the sentence */
+    Arena *scratch;
+    const char *wrong;
+} Check;
+
+#define FAIL(c, ...)                                                                               \
+    do {                                                                                           \
+        if (!(c)->wrong)                                                                           \
+            (c)->wrong = arena_printf((c)->arena, __VA_ARGS__);                                    \
+        return;                                                                                    \
+    } while (0)
+
+static bool stores_own(const Kernel *k, const EntryPlan *e, const Node *n)
+{
+    for (int i = 0; i < k->n_stores; i++)
+        if (k->stores[i].value == n && k->stores[i].to == e->buffer[n->id])
+            return true;
+    return false;
+}
+
+static bool is_read(const void *context, const Node *n)
+{
+    const Check *c = context;
+    return c->entry->buffer[n->id] && !stores_own(c->kernel, c->entry, n);
+}
+
+static bool is_state_leaf(const Node *n)
+{
+    return node_is_leaf(n) && op_info(n->op)->data == LEAF_STATE;
+}
+
+static bool writes_to(const Kernel *k, const Buffer *b)
+{
+    for (int i = 0; i < k->n_stores; i++)
+        if (k->stores[i].to == b)
+            return true;
+    return false;
+}
+
+static void check_read(Check *c, const Visit *v)
+{
+    const EntryPlan *e = c->entry;
+    const Buffer *b = e->buffer[v->node->id];
+    const char *name = v->node->name;
+    if (!b)
+        FAIL(c, "kernel %s reads %%%s, which is nowhere", c->kernel->name, name);
+    if (!c->kernel->per_model && (b->per_model || b->space == BUF_SCRATCH))
+        FAIL(c, "shared kernel %s reads %%%s of one model", c->kernel->name, name);
+    if (is_state_leaf(v->node)) {
+        for (int i = 0; i < c->at; i++)
+            if (writes_to(&e->kernels[i], b))
+                FAIL(c, "kernel %s reads state %s after %s wrote it", c->kernel->name, b->name,
+                     e->kernels[i].name);
+        if (writes_to(c->kernel, b) && !v->exact)
+            FAIL(c, "kernel %s writes state %s and reads it elsewhere", c->kernel->name, b->name);
+        return;
+    }
+    if (node_is_leaf(v->node) && b->space != BUF_SCRATCH && b->space != BUF_SHARED)
+        return;
+    for (int i = 0; i < c->at; i++)
+        if (stores_own(&e->kernels[i], e, v->node))
+            return;
+    FAIL(c, "kernel %s reads %%%s before it is written", c->kernel->name, name);
+}
+
+static void check_reduce(Check *c, const Visit *v)
+{
+    const Kernel *k = c->kernel;
+    const unsigned mask = visit_mask(v);
+    if (mask & VISIT_REDUCED || !mask_is_prefix(mask, &k->space, k->order))
+        FAIL(c, "kernel %s computes the reduction %%%s again and again", k->name, v->node->name);
+    const bool in_vector = k->vector >= 0 && (mask >> k->vector & 1);
+    if (in_vector == reduces_inner(v->node))
+        FAIL(c, "kernel %s reduces %%%s along the wrong loop", k->name, v->node->name);
+}
+
+static void check_computed(Check *c, const Visit *v)
+{
+    const Kernel *k = c->kernel;
+    const OpKind kind = node_kind(v->node);
+    if (kind == KIND_REDUCE && k->kind != KERNEL_EXPR)
+        FAIL(c, "kernel %s has the reduction %%%s inside", k->name, v->node->name);
+    if (kind == KIND_REDUCE)
+        check_reduce(c, v);
+    if ((kind == KIND_CONTRACT || kind == KIND_SCATTER) && v->node != k->contract)
+        FAIL(c, "kernel %s computes %%%s, which is not its own", k->name, v->node->name);
+    if (v->node == k->contract && !v->exact)
+        FAIL(c, "kernel %s needs %%%s at another index", k->name, v->node->name);
+}
+
+static void check_store(Check *c, const Store *s)
+{
+    const Kernel *k = c->kernel;
+    const Shape *v = &s->value->type.shape;
+    if (!shape_equal(v, &s->to->shape))
+        FAIL(c, "%%%s is stored to %s of another shape", s->value->name, s->to->name);
+    if (!k->per_model && (s->to->per_model || s->to->space == BUF_SCRATCH))
+        FAIL(c, "shared kernel %s writes %s of one model", k->name, s->to->name);
+    if (v->rank != k->space.rank && v->rank != 0)
+        FAIL(c, "%%%s does not lie in the space of kernel %s", s->value->name, k->name);
+    for (int i = 0; i < v->rank; i++)
+        if (v->dim[i] != k->space.dim[i] && (v->dim[i] != 1 || k->kind != KERNEL_EXPR))
+            FAIL(c, "%%%s does not lie in the space of kernel %s", s->value->name, k->name);
+    for (int i = 0; i <= c->at; i++)
+        for (int j = 0; j < c->entry->kernels[i].n_stores; j++) {
+            const Store *o = &c->entry->kernels[i].stores[j];
+            if (o != s && o->to == s->to)
+                FAIL(c, "%s is written twice", s->to->name);
+        }
+}
+
+static void check_loops(Check *c)
+{
+    const Kernel *k = c->kernel;
+    unsigned seen = 0;
+    for (int i = 0; i < k->space.rank; i++)
+        seen |= 1u << k->order[i];
+    if (seen != (1u << k->space.rank) - 1)
+        FAIL(c, "the loops of kernel %s are not its axes", k->name);
+    if (k->vector >= 0 && k->order[k->space.rank - 1] != k->vector)
+        FAIL(c, "the vector axis of kernel %s is not innermost", k->name);
+    if (k->n_stores == 0)
+        FAIL(c, "kernel %s stores nothing", k->name);
+    if (k->per_model != (c->at >= c->entry->n_shared))
+        FAIL(c, "kernel %s is in the wrong region", k->name);
+}
+
+static void check_kernel(Check *c, VisitList *l)
+{
+    const Kernel *k = c->kernel;
+    check_loops(c);
+    Node **roots = arena_array(c->scratch, (size_t)k->n_stores + 1, sizeof *roots);
+    for (int i = 0; i < k->n_stores; i++) {
+        roots[i] = k->stores[i].value;
+        check_store(c, &k->stores[i]);
+    }
+    visit_kernel(l, c->scratch, c->entry->graph, k->n_stores, roots, &k->space, is_read, c);
+    for (int i = 0; i < l->n; i++) {
+        if (l->v[i].external)
+            check_read(c, &l->v[i]);
+        else
+            check_computed(c, &l->v[i]);
+    }
+}
+
+/* ---- memory ---- */
+
+typedef struct Life {
+    Buffer *buffer;
+    int first, last;
+} Life;
+
+static bool is_planned(const Buffer *b)
+{
+    return b && (b->space == BUF_SCRATCH || b->space == BUF_SHARED);
+}
+
+static int life_of(const Life *l, int n, const Buffer *b)
+{
+    for (int i = 0; i < n; i++)
+        if (l[i].buffer == b)
+            return i;
+    return -1;
+}
+
+/* From the kernels anew, not from what the planner noted. */
+static int collect_lives(Check *c, Life *l, VisitList *visits)
+{
+    const EntryPlan *e = c->entry;
+    int n = 0;
+    for (int k = 0; k < e->n_kernels; k++) {
+        c->kernel = &e->kernels[k];
+        c->at = k;
+        check_kernel(c, visits);
+        for (int s = 0; s < c->kernel->n_stores; s++)
+            if (is_planned(c->kernel->stores[s].to))
+                l[n++] = (Life){c->kernel->stores[s].to, k, k};
+        for (int i = 0; i < visits->n; i++) {
+            const Buffer *b = e->buffer[visits->v[i].node->id];
+            const int at = visits->v[i].external ? life_of(l, n, b) : -1;
+            if (at >= 0)
+                l[at].last = b->space == BUF_SHARED && k >= e->n_shared ? e->n_kernels - 1 : k;
+        }
+    }
+    return n;
+}
+
+static bool overlap(const Buffer *a, const Buffer *b)
+{
+    return a->space == b->space && a->offset < b->offset + b->bytes &&
+           b->offset < a->offset + a->bytes;
+}
+
+/* b is written over a in the kernel that reads a last. */
+static bool written_over(const Check *c, const Life *a, const Life *b)
+{
+    if (a->last != b->first || a->buffer->offset != b->buffer->offset)
+        return false;
+    const Kernel *k = &c->entry->kernels[b->first];
+    for (int i = 0; i < k->n_stores; i++)
+        if (k->stores[i].to == b->buffer)
+            return store_in_place(c->entry, k, &k->stores[i], a->buffer, c->scratch);
+    return false;
+}
+
+static void check_pair(Check *c, const Life *a, const Life *b)
+{
+    if (!overlap(a->buffer, b->buffer) || a->last < b->first || b->last < a->first)
+        return;
+    if (!written_over(c, a, b) && !written_over(c, b, a))
+        FAIL(c, "%s and %s share memory while both are alive", a->buffer->name, b->buffer->name);
+}
+
+static void check_place(Check *c, const Life *l)
+{
+    const Buffer *b = l->buffer;
+    const int64_t all = b->space == BUF_SCRATCH ? c->entry->scratch_bytes : c->entry->shared_bytes;
+    if (b->offset < 0 || b->offset % 64 || b->offset + b->bytes > all)
+        FAIL(c, "%s lies outside its memory", b->name);
+    if (b->first != l->first || b->last < l->last)
+        FAIL(c, "%s is alive longer than the plan thinks", b->name);
+}
+
+/* ---- what leaves the graph ---- */
+
+static bool is_stored(const EntryPlan *e, const Node *value, BufferSpace space, const Buffer *to)
+{
+    for (int k = 0; k < e->n_kernels; k++)
+        for (int s = 0; s < e->kernels[k].n_stores; s++) {
+            const Store *store = &e->kernels[k].stores[s];
+            if (store->value == value && store->to->space == space && (!to || store->to == to))
+                return true;
+        }
+    return false;
+}
+
+static void check_output(Check *c, const Output *o)
+{
+    const EntryPlan *e = c->entry;
+    const Module *m = c->plan->module;
+    if (o->kind == OUT_STATE) {
+        const Buffer *to = &c->plan->states[module_state(m, o->name) - m->states];
+        const bool kept = is_state_leaf(o->value) && e->buffer[o->value->id] == to;
+        if (!kept && !is_stored(e, o->value, BUF_STATE, to))
+            FAIL(c, "state %s is not written", o->name);
+        return;
+    }
+    const BufferSpace space = o->kind == OUT_TENSOR ? BUF_OUTPUT : BUF_RESULT;
+    if (!is_stored(e, o->value, space, NULL) || (o->value2 && !is_stored(e, o->value2, space, NULL)))
+        FAIL(c, "output %s is not written", o->name ? o->name : "of a fault");
+}
+
+static void check_entry(Check *c)
+{
+    const EntryPlan *e = c->entry;
+    int n_stores = 0;
+    for (int k = 0; k < e->n_kernels; k++)
+        n_stores += e->kernels[k].n_stores;
+    Life *lives = arena_array(c->scratch, (size_t)n_stores + 1, sizeof *lives);
+    VisitList visits = {0};
+    const int n = collect_lives(c, lives, &visits);
+    for (int i = 0; i < n; i++) {
+        check_place(c, &lives[i]);
+        for (int j = 0; j < i; j++)
+            check_pair(c, &lives[j], &lives[i]);
+    }
+    for (int i = 0; i < e->graph->n_outputs; i++)
+        check_output(c, &e->graph->outputs[i]);
+}
+
+static void check_states(Check *c)
+{
+    const Plan *p = c->plan;
+    int64_t end = 0;
+    for (int i = 0; i < p->module->n_states; i++) {
+        if (p->states[i].offset < end || p->states[i].offset % 64)
+            FAIL(c, "state %s overlaps another one", p->states[i].name);
+        end = p->states[i].offset + p->states[i].bytes;
+    }
+    if (end > p->state_bytes || p->state_bytes % 64)
+        FAIL(c, "the states do not fit into their block");
+}
+
+const char *plan_check(const Plan *p, Arena *a)
+{
+    Check c = {.plan = p, .arena = a, .scratch = arena_new()};
+    check_states(&c);
+    for (int i = 0; i < p->n_entries && !c.wrong; i++) {
+        c.entry = &p->entries[i];
+        check_entry(&c);
+        if (c.wrong)
+            c.wrong = arena_printf(a, "@%s: %s", c.entry->graph->name, c.wrong);
+    }
+    arena_free(c.scratch);
+    return c.wrong;
+}

@@ -1,0 +1,305 @@
+/* Vertical fusion: groups of stores become kernels.
+ *
+ * In order of what they save: the stores of one optimizer update become one pass over the parameter; readers
+ * that are elementwise go into the contraction's epilogue; producers and readers over one space become one loop
+ * nest; values without axes share one kernel.  A merge is kept if it makes no cycle and one loop nest can do it.
+ *
+ * Order of state: who reads a state's old value comes before who writes it.  Where that would be a cycle, or
+ * a kernel would overwrite what it reads at another index, the new value waits in a buffer of its own and a copy
+ * writes the state. */
+#include "passes/vfuse.h"
+
+#include <string.h>
+
+static Output *output_of(const Fuse *f, int i)
+{
+    return &f->graph->outputs[i];
+}
+
+/* ---- one group per stored value ---- */
+
+static void add_stored(Fuse *f, Node *n)
+{
+    KernelKind kind = KERNEL_EXPR;
+    if (f->anchor[n->id])
+        kind = KERNEL_CONTRACT;
+    else if (node_kind(n) == KIND_SCATTER)
+        kind = KERNEL_SCATTER;
+    const int id = group_new(f, kind, type_per_model(&n->type));
+    Group *g = &f->groups[id];
+    g->anchor = kind == KERNEL_CONTRACT ? f->anchor[n->id] : kind == KERNEL_SCATTER ? n : NULL;
+    f->owner[n->id] = id;
+    group_add_item(f, g, (Item){.value = n});
+}
+
+static bool writes(const Group *g, const Buffer *to)
+{
+    for (int i = 0; i < g->n_items; i++)
+        if (g->items[i].to == to)
+            return true;
+    return false;
+}
+
+/* A state that keeps its value needs no store. */
+static bool keeps_state(const Fuse *f, const Node *value, const Buffer *to)
+{
+    return node_is_leaf(value) && f->entry->buffer[value->id] == to;
+}
+
+/* A contraction's vector axis is the innermost one of its own order (ir/contract.h). */
+static bool contract_may_store(const Fuse *f, int owner, const Node *value, const Buffer *to)
+{
+    int64_t own[MAX_RANK] = {0};
+    natural_strides(f->graph->module, value, own);
+    return f->groups[owner].kind != KERNEL_CONTRACT ||
+           !memcmp(own, to->stride, (size_t)value->type.shape.rank * sizeof *own);
+}
+
+static void add_output(Fuse *f, Node *value, Buffer *to)
+{
+    if (!to || keeps_state(f, value, to))
+        return;
+    const int owner = f->owner[value->id];
+    if (owner >= 0 && f->groups[owner].per_model && contract_may_store(f, owner, value, to)) {
+        group_add_item(f, &f->groups[owner], (Item){.value = value, .to = to});
+        return;
+    }
+    const int id = group_new(f, KERNEL_EXPR, true);
+    group_add_item(f, &f->groups[id], (Item){.value = value, .to = to, .copy = true});
+}
+
+static bool any_kept(const Fuse *f, int g)
+{
+    for (int k = 0; k < f->groups[g].n_items; k++)
+        if (item_kept(f, &f->groups[g].items[k], g))
+            return true;
+    return false;
+}
+
+/* Readers stand behind what they read, so from the end it is known what is read. */
+static void settle_all(Fuse *f)
+{
+    for (int i = f->n_groups - 1; i >= 0; i--) {
+        Group *g = &f->groups[i];
+        if (!any_kept(f, i)) {
+            g->dead = true;
+            f->owner[g->items[0].value->id] = -1;
+            f->stored[g->items[0].value->id] = false;
+        } else if (!group_settle(f, i)) {
+            diag_internal(NULL, "plan: no loop nest for %%%s", g->items[0].value->name);
+        }
+    }
+    for (int i = 0; i < f->n_groups; i++)
+        if (!f->groups[i].dead)
+            group_edges(f, i);
+}
+
+void vfuse_groups(Fuse *f)
+{
+    int n_stored = 0;
+    for (int i = 0; i < f->n; i++)
+        n_stored += f->stored[i];
+    f->cap_groups = n_stored + 4 * f->graph->n_outputs;
+    f->node_words = f->n / 64 + 1;
+    f->group_words = f->cap_groups / 64 + 1;
+    f->groups = arena_array(f->scratch, (size_t)f->cap_groups + 1, sizeof *f->groups);
+    f->owner = arena_array(f->scratch, (size_t)f->n + 1, sizeof *f->owner);
+    for (int i = 0; i < f->n; i++)
+        f->owner[i] = -1;
+    graph_foreach (f->graph, n)
+        if (f->stored[n->id])
+            add_stored(f, n);
+    for (int i = 0; i < f->graph->n_outputs; i++) {
+        add_output(f, output_of(f, i)->value, f->output[i]);
+        if (output_of(f, i)->value2)
+            add_output(f, output_of(f, i)->value2, f->output_value2[i]);
+    }
+    settle_all(f);
+}
+
+/* ---- merges ---- */
+
+static bool writes_state(const Group *g)
+{
+    for (int i = 0; i < g->n_items; i++)
+        if (g->items[i].to && g->items[i].to->space == BUF_STATE)
+            return true;
+    return false;
+}
+
+static bool same_space(const Group *a, const Group *b)
+{
+    return shape_equal(&a->space, &b->space) && a->vector == b->vector &&
+           !memcmp(a->order, b->order, sizeof a->order);
+}
+
+/* Both read a value that fills the space. */
+static bool share_read(const Fuse *f, const Group *a, const Group *b)
+{
+    const int64_t whole = shape_count(&a->space);
+    for (int w = 0; w < f->node_words; w++)
+        for (uint64_t both = a->reads[w] & b->reads[w]; both; both &= both - 1) {
+            const Node *n = f->graph->nodes[w * 64 + __builtin_ctzll(both)];
+            if (shape_count(&n->type.shape) == whole)
+                return true;
+        }
+    return false;
+}
+
+static bool is_expr(const Fuse *f, int i)
+{
+    return !f->groups[i].dead && f->groups[i].kind == KERNEL_EXPR;
+}
+
+/* Merges i into j for all pairs that `fit` wants; true if anything changed. */
+typedef bool Fits(const Fuse *f, int i, int j);
+
+static bool merge_pairs(Fuse *f, Fits *fit)
+{
+    bool changed = false;
+    for (int j = 0; j < f->n_groups; j++)
+        for (int i = 0; i < f->n_groups; i++)
+            if (i != j && !f->groups[i].dead && !f->groups[j].dead && fit(f, i, j))
+                changed |= group_try_merge(f, i, j);
+    return changed;
+}
+
+static bool fit_update(const Fuse *f, int i, int j)
+{
+    const Group *a = &f->groups[i], *b = &f->groups[j];
+    return i < j && is_expr(f, i) && is_expr(f, j) && a->space.rank > 0 && writes_state(a) &&
+           writes_state(b) && same_space(a, b) && share_read(f, a, b);
+}
+
+static bool is_read_by(const Fuse *f, int i, int j)
+{
+    return bit_get(f->groups[j].before, i);
+}
+
+/* i is a part of an update: all its readers are j. */
+static bool fit_update_part(const Fuse *f, int i, int j)
+{
+    if (!is_expr(f, i) || !is_expr(f, j) || !writes_state(&f->groups[j]) || !is_read_by(f, i, j) ||
+        !same_space(&f->groups[i], &f->groups[j]) || f->groups[i].space.rank == 0)
+        return false;
+    for (int k = 0; k < f->n_groups; k++)
+        if (k != j && !f->groups[k].dead && bit_get(f->groups[k].before, i))
+            return false;
+    return true;
+}
+
+static bool fit_epilogue(const Fuse *f, int i, int j)
+{
+    return f->groups[i].kind == KERNEL_CONTRACT && is_expr(f, j) && is_read_by(f, i, j);
+}
+
+static bool fit_chain(const Fuse *f, int i, int j)
+{
+    return is_expr(f, i) && is_expr(f, j) && is_read_by(f, i, j) &&
+           (f->groups[i].space.rank == 0) == (f->groups[j].space.rank == 0);
+}
+
+static bool fit_neighbours(const Fuse *f, int i, int j)
+{
+    return i < j && is_expr(f, i) && is_expr(f, j) && f->groups[i].space.rank > 0 &&
+           f->groups[j].space.rank == f->groups[i].space.rank &&
+           (shape_equal(&f->groups[i].space, &f->groups[j].space)) &&
+           share_read(f, &f->groups[i], &f->groups[j]);
+}
+
+static bool fit_scalars(const Fuse *f, int i, int j)
+{
+    return i < j && is_expr(f, i) && is_expr(f, j) && f->groups[i].space.rank == 0 &&
+           f->groups[j].space.rank == 0;
+}
+
+/* A rank 0 value that one kernel reads, and which a loop outside its loops computes. */
+static bool fit_inside(const Fuse *f, int i, int j)
+{
+    return is_expr(f, i) && is_expr(f, j) && is_read_by(f, i, j);
+}
+
+/* ---- state: old values are read before new ones are written ---- */
+
+static bool reads_state(const Fuse *f, const Group *g, const Buffer *state)
+{
+    for (int i = 0; i < f->n; i++)
+        if (bit_get(g->reads, i) && f->entry->buffer[i] == state)
+            return true;
+    return false;
+}
+
+static bool readers_can_come_first(Fuse *f, int writer, const Buffer *state)
+{
+    for (int i = 0; i < f->n_groups; i++)
+        if (i != writer && !f->groups[i].dead && reads_state(f, &f->groups[i], state) &&
+            group_reaches(f, writer, i, true))
+            return false;
+    return group_in_place(f, writer, state);
+}
+
+static void readers_first(Fuse *f, int writer, const Buffer *state)
+{
+    for (int i = 0; i < f->n_groups; i++)
+        if (i != writer && !f->groups[i].dead && reads_state(f, &f->groups[i], state))
+            bit_set(f->groups[writer].before, i);
+}
+
+/* Takes the store to `state` out of its group and makes a copy of its value. */
+static int copy_instead(Fuse *f, int writer, const Buffer *state)
+{
+    Group *g = &f->groups[writer];
+    int n = 0;
+    Item moved = {0};
+    for (int i = 0; i < g->n_items; i++) {
+        if (g->items[i].to == state)
+            moved = g->items[i];
+        else
+            g->items[n++] = g->items[i];
+    }
+    g->n_items = n;
+    moved.copy = true;
+    f->like[moved.value->id] = state;
+    const int id = group_new(f, KERNEL_EXPR, true);
+    group_add_item(f, &f->groups[id], moved);
+    if (!group_settle(f, id) || (n > 0 && !group_settle(f, writer)))
+        diag_internal(NULL, "plan: cannot copy %%%s", moved.value->name);
+    g->dead = n == 0;
+    group_edges(f, id);
+    return id;
+}
+
+static void order_state(Fuse *f, const Buffer *state)
+{
+    for (int i = 0, n = f->n_groups; i < n; i++) {
+        if (f->groups[i].dead || !writes(&f->groups[i], state))
+            continue;
+        const bool direct = readers_can_come_first(f, i, state);
+        readers_first(f, direct ? i : copy_instead(f, i, state), state);
+        return;
+    }
+}
+
+static void order_states(Fuse *f)
+{
+    for (int i = 0; i < f->graph->n_outputs; i++)
+        if (f->output[i] && f->output[i]->space == BUF_STATE)
+            order_state(f, f->output[i]);
+}
+
+void vfuse_merge(Fuse *f)
+{
+    if (f->optimize)
+        while (merge_pairs(f, fit_update_part) | merge_pairs(f, fit_update))
+            ;
+    order_states(f);
+    if (!f->optimize)
+        return;
+    while (merge_pairs(f, fit_epilogue))
+        ;
+    while (merge_pairs(f, fit_chain) | merge_pairs(f, fit_neighbours))
+        ;
+    merge_pairs(f, fit_scalars);
+    while (merge_pairs(f, fit_inside))
+        ;
+}

@@ -1,0 +1,52 @@
+/* Files of named tensors in the safetensors format: 8 bytes length, a JSON header, the tensors' bytes.
+ *
+ * Reading trusts nothing: sizes are checked against the file before anything is allocated, every tensor's shape against its
+ * bytes, and all of them must fill the data part without a gap or an overlap.  Values are read from a mapping of the file
+ * and may stand unaligned.  Writing goes to a temporary file in the same folder, which is synced and renamed at the end. */
+#ifndef HFTAC_RUNTIME_SAFETENSORS_H
+#define HFTAC_RUNTIME_SAFETENSORS_H
+
+#include "runtime/hftac.h"
+
+typedef struct StTensor {
+    const char *name;
+    char type_name[8]; /* as in the file: "F32", also types that hftac does not compute with */
+    int32_t type;      /* hftac_type, or -1 */
+    int32_t rank;
+    int64_t dims[HFTAC_MAX_DIMS];
+    uint64_t begin, bytes; /* in the data part */
+    const unsigned char *values;
+} StTensor;
+
+typedef struct StFile {
+    void *map;
+    size_t map_bytes;
+    void *json; /* the header; owns the names */
+    StTensor *tensors;
+    int32_t n_tensors;
+} StFile;
+
+hftac_status hft_st_open(const char *path, StFile *file);
+void hft_st_close(StFile *file);
+const StTensor *hft_st_find(const StFile *file, const char *name);
+/* A value of __metadata__, or NULL. */
+const char *hft_st_metadata(const StFile *file, const char *key);
+
+/* ---- Writing ---- */
+
+typedef struct StWriter StWriter;
+
+/* Starts a file of these tensors (name, type, rank, dims; `begin` and `bytes` are set).  `metadata`: n pairs of key and value.
+ * Then every byte of every tensor is written, in any order, then commit or abort. */
+hftac_status hft_st_create(const char *path, StTensor *tensors, int32_t n_tensors, const char *const (*metadata)[2], int n_metadata,
+                           StWriter **writer);
+/* `bytes` bytes of a tensor, from its byte `offset` on. */
+hftac_status hft_st_write(StWriter *writer, const StTensor *tensor, uint64_t offset, const void *values, uint64_t bytes);
+/* Both free the writer.  After a failed commit the target is as it was. */
+hftac_status hft_st_commit(StWriter *writer);
+void hft_st_abort(StWriter *writer); /* accepts NULL */
+
+/* A whole small file, written the same way. */
+hftac_status hft_write_file(const char *path, const void *bytes, size_t n);
+
+#endif

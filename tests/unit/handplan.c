@@ -1,0 +1,195 @@
+/* See handplan.h. */
+#include "tests/unit/handplan.h"
+
+#include <string.h>
+
+typedef struct Maker {
+    Arena *arena;
+    Plan *plan;
+    EntryPlan *entry;
+    bool share;
+    int64_t scratch, shared;
+} Maker;
+
+static int64_t align64(int64_t n)
+{
+    return (n + 63) / 64 * 64;
+}
+
+static Buffer *buffer_new(Maker *m, const char *name, BufferSpace space, const Type *t)
+{
+    Buffer *b = arena_alloc(m->arena, sizeof *b);
+    *b = (Buffer){.name = name, .space = space, .dtype = t->dtype, .shape = t->shape};
+    b->bytes = shape_count(&t->shape) * dtype_bytes(t->dtype);
+    shape_strides(&t->shape, b->stride);
+    return b;
+}
+
+/* Strides of axes stored in that order, outermost first. */
+static void order_strides(Buffer *b, const IntList *order)
+{
+    int64_t step = 1;
+    for (int k = order->n - 1; k >= 0; k--) {
+        b->stride[order->v[k]] = step;
+        step *= b->shape.dim[order->v[k]];
+    }
+}
+
+static Kernel *kernel_new(Maker *m, KernelKind kind, Node *value, Buffer *to)
+{
+    Kernel *k = &m->entry->kernels[m->entry->n_kernels++];
+    *k = (Kernel){.kind = kind, .name = value->name, .space = value->type.shape, .vector = -1};
+    k->per_model = to->space != BUF_SHARED;
+    k->stores = arena_array(m->arena, 8, sizeof *k->stores);
+    k->stores[k->n_stores++] = (Store){value, to};
+    int rank = 0;
+    for (int d = 0; d < k->space.rank; d++)
+        k->order[rank++] = d;
+    if (value->op == OP_LAYOUT)
+        for (int d = 0; d < rank; d++)
+            k->order[d] = (int)value->attrs.perm.dims.v[d];
+    if (rank)
+        k->vector = k->order[rank - 1];
+    k->contract = kind == KERNEL_CONTRACT ? value : NULL;
+    return k;
+}
+
+static void materialise(Maker *m, Node *n)
+{
+    if (m->entry->buffer[n->id])
+        return;
+    const bool per_model = type_per_model(&n->type);
+    Buffer *b = buffer_new(m, n->name, per_model ? BUF_SCRATCH : BUF_SHARED, &n->type);
+    int64_t *end = per_model ? &m->scratch : &m->shared;
+    b->offset = *end;
+    *end = align64(*end + b->bytes);
+    if (n->op == OP_LAYOUT)
+        order_strides(b, &n->attrs.perm.dims);
+    kernel_new(m, n->op == OP_EINSUM ? KERNEL_CONTRACT : KERNEL_EXPR, n, b);
+    m->entry->buffer[n->id] = b;
+}
+
+static int position(const char *name, const void *table, int n, size_t size)
+{
+    for (int i = 0; i < n; i++)
+        if (!strcmp(*(const char *const *)((const char *)table + (size_t)i * size), name))
+            return i;
+    return -1;
+}
+
+static Buffer *leaf_buffer(Maker *m, const Node *n)
+{
+    const Module *mod = m->plan->module;
+    static const char *const scalars[] = {"epoch", "epochs", "steps_per_epoch", "n_valid"};
+    Buffer *b = NULL;
+    switch (op_info(n->op)->data) {
+    case LEAF_INPUT:
+        b = buffer_new(m, n->name, BUF_INPUT, &n->type);
+        b->index = position(n->attrs.leaf.name, mod->inputs, mod->n_inputs, sizeof *mod->inputs);
+        b->per_model = mod->inputs[b->index].each;
+        break;
+    case LEAF_STATE:
+        return &m->plan->states[position(n->attrs.leaf.name, mod->states, mod->n_states,
+                                         sizeof *mod->states)];
+    case LEAF_HYPER:
+        b = buffer_new(m, n->name, BUF_HYPER, &n->type);
+        b->index = position(n->attrs.leaf.name, mod->hypers, mod->n_hypers, sizeof *mod->hypers);
+        break;
+    case LEAF_SCALAR:
+        b = buffer_new(m, n->name, BUF_SCALAR, &n->type);
+        b->index = position(n->attrs.leaf.name, scalars, 4, sizeof *scalars);
+        break;
+    case LEAF_SEED:
+        b = buffer_new(m, n->name, BUF_SEED, &n->type);
+        break;
+    case LEAF_CONST:
+        if (n->attrs.value.data.n == 1)
+            return NULL;
+        b = buffer_new(m, n->name, BUF_CONST, &n->type);
+        break;
+    }
+    return b;
+}
+
+static void plan_states(Maker *m)
+{
+    const Module *mod = m->plan->module;
+    m->plan->states = arena_array(m->arena, (size_t)mod->n_states, sizeof(Buffer));
+    for (int i = 0; i < mod->n_states; i++) {
+        const State *s = &mod->states[i];
+        Buffer *b = &m->plan->states[i];
+        *b = *buffer_new(m, s->name, BUF_STATE, &s->type);
+        if (s->layout.n)
+            order_strides(b, &s->layout);
+        b->per_model = true;
+        b->offset = m->plan->state_bytes;
+        m->plan->state_bytes = align64(m->plan->state_bytes + b->bytes);
+    }
+    for (int i = 0; i < mod->n_states; i++)
+        m->plan->states[i].model_bytes = m->plan->state_bytes;
+}
+
+static bool needs_memory(const Graph *g, const Node *n)
+{
+    if (n->op == OP_EINSUM || n->op == OP_LAYOUT)
+        return true;
+    for (int i = 0; i < g->n_nodes; i++)
+        if (g->nodes[i]->op == OP_EINSUM)
+            for (int k = 0; k < 2; k++)
+                if (g->nodes[i]->in[k] == n && op_info(n->op)->kind != KIND_VIEW &&
+                    op_info(n->op)->kind != KIND_LEAF)
+                    return true;
+    return false;
+}
+
+static void plan_output(Maker *m, const Output *o, int *n_results, int *n_outputs)
+{
+    Buffer *b;
+    if (o->kind == OUT_STATE) {
+        const Module *mod = m->plan->module;
+        b = &m->plan->states[position(o->name, mod->states, mod->n_states, sizeof *mod->states)];
+    } else {
+        const bool result = o->kind == OUT_RESULT;
+        b = buffer_new(m, o->name, result ? BUF_RESULT : BUF_OUTPUT, &o->value->type);
+        b->per_model = true;
+        b->index = result ? (*n_results)++ : (*n_outputs)++;
+        if (result)
+            b->dtype = DT_F64;
+    }
+    Kernel *last = m->entry->n_kernels ? &m->entry->kernels[m->entry->n_kernels - 1] : NULL;
+    if (m->share && last && last->per_model && last->kind == KERNEL_EXPR && last->n_stores < 8 &&
+        last->stores[0].value->op != OP_LAYOUT && last->stores[0].to->space != BUF_SCRATCH &&
+        shape_equal(&last->space, &o->value->type.shape))
+        last->stores[last->n_stores++] = (Store){o->value, b};
+    else
+        kernel_new(m, KERNEL_EXPR, o->value, b);
+}
+
+Plan *handplan(Arena *a, Module *mod, bool share)
+{
+    Maker m = {.arena = a, .share = share};
+    Graph *g = module_graph(mod, "predict");
+    m.plan = arena_alloc(a, sizeof *m.plan);
+    m.entry = arena_alloc(a, sizeof *m.entry);
+    *m.plan = (Plan){.module = mod, .entries = m.entry, .n_entries = 1};
+    *m.entry = (EntryPlan){.graph = g};
+    plan_states(&m);
+    m.entry->buffer = arena_array(a, (size_t)g->n_nodes, sizeof(Buffer *));
+    m.entry->kernels = arena_array(a, (size_t)(g->n_nodes + g->n_outputs), sizeof(Kernel));
+    for (int i = 0; i < g->n_nodes; i++)
+        if (op_info(g->nodes[i]->op)->kind == KIND_LEAF)
+            m.entry->buffer[i] = leaf_buffer(&m, g->nodes[i]);
+    for (int shared = 1; shared >= 0; shared--) {
+        for (int i = 0; i < g->n_nodes; i++)
+            if (needs_memory(g, g->nodes[i]) && !type_per_model(&g->nodes[i]->type) == shared)
+                materialise(&m, g->nodes[i]);
+        m.entry->n_shared = shared ? m.entry->n_kernels : m.entry->n_shared;
+    }
+    int n_outputs = 0;
+    for (int i = 0; i < g->n_outputs; i++)
+        plan_output(&m, &g->outputs[i], &m.entry->n_results, &n_outputs);
+    m.plan->n_results = m.entry->n_results;
+    m.plan->scratch_bytes = m.entry->scratch_bytes = m.scratch;
+    m.plan->shared_bytes = m.entry->shared_bytes = m.shared;
+    return m.plan;
+}
