@@ -148,6 +148,8 @@ static void check_kernel(Check *c, VisitList *l)
         check_store(c, &k->stores[i]);
     }
     visit_kernel(l, c->scratch, c->entry->graph, k->n_stores, roots, &k->space, is_read, c);
+    if (k->contract && l->first[k->contract->id] < 0)
+        FAIL(c, "kernel %s does not use its contraction", k->name);
     for (int i = 0; i < l->n; i++) {
         if (l->v[i].external)
             check_read(c, &l->v[i]);

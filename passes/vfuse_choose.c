@@ -8,71 +8,11 @@
  * first value that is read twice, or by something else, is what its kernel stores. */
 #include "passes/vfuse.h"
 
-#include <string.h>
-
 /* In units of scalars.def.  LIMIT: read twice and dearer than that: stored.  SPREAD: not computed again for
  * each element of an outer axis.  SCALAR_LIMIT: of a rank 0 value that tensors read, computed once per kernel. */
 enum { COST_LIMIT = 8, COST_SPREAD = 4, COST_SCALAR_LIMIT = 12 };
 enum { COST_RANDOM = 40, COST_GATHER = 4, COST_INDEX = 2, COST_REDUCE = 8 };
 static const double cost_never = 1e9; /* of a contraction: computed once, in its kernel */
-
-static void keep_axes(Graph *g, Node *n)
-{
-    Node kept = *n;
-    kept.name = arena_printf(g->module->arena, "%s.kept", n->name);
-    kept.attrs.axes.keepdim = true;
-    kept.type.shape = n->in[0]->type.shape;
-    for (int i = 0; i < n->attrs.axes.dims.n; i++) {
-        kept.type.shape.dim[n->attrs.axes.dims.v[i]] = 1;
-        kept.type.shape.batch[n->attrs.axes.dims.v[i]] = 0;
-    }
-    kept.in = arena_array(g->module->arena, 1, sizeof *kept.in);
-    kept.in[0] = n->in[0];
-    Node *r = graph_append(g, &kept);
-    n->op = OP_RESHAPE;
-    attrs_default(op_info(n->op)->attrs, &n->attrs);
-    n->attrs.dims.shape = ints_of(n->type.shape.rank, n->type.shape.dim);
-    n->in[0] = r;
-}
-
-/* A state that becomes another state's old value: a value of its own, which can be held in a buffer where the two
- * swap. */
-static bool detach_states(Graph *g)
-{
-    bool changed = false;
-    for (int i = 0; i < g->n_outputs; i++) {
-        const Node *v = g->outputs[i].value;
-        if (g->outputs[i].kind != OUT_STATE || !node_is_leaf(v) || op_info(v->op)->data != LEAF_STATE ||
-            !strcmp(v->attrs.leaf.name, g->outputs[i].name))
-            continue;
-        Node same = *v;
-        same.op = OP_CAST;
-        same.name = arena_printf(g->module->arena, "%s.value", v->name);
-        same.n_in = 1;
-        same.in = arena_array(g->module->arena, 1, sizeof *same.in);
-        same.in[0] = g->outputs[i].value;
-        attrs_default(op_info(OP_CAST)->attrs, &same.attrs);
-        same.attrs.cast.to = v->type.dtype;
-        g->outputs[i].value = graph_append(g, &same);
-        changed = true;
-    }
-    return changed;
-}
-
-void vfuse_prepare(Graph *g)
-{
-    graph_drop_dead(g);
-    bool changed = detach_states(g);
-    for (int i = 0, n = g->n_nodes; i < n; i++) {
-        Node *r = g->nodes[i];
-        if (node_kind(r) == KIND_REDUCE && !r->attrs.axes.keepdim && r->type.shape.rank > 0) {
-            keep_axes(g, r);
-            changed = true;
-        }
-    }
-    if (changed)
-        graph_sort(g);
-}
 
 static void count_users(Fuse *f)
 {
@@ -223,7 +163,7 @@ static double gather_cost(Fuse *f, Node *n)
 static double view_cost(Fuse *f, Node *n)
 {
     Node *o = n->in[0];
-    if (read_cost(f, o) > COST_LIMIT && f->users[n->id] > 1)
+    if (read_cost(f, o) > COST_LIMIT && f->users[n->id] > 1 && !node_is_layout(n))
         store_base(f, o);
     return op_info(n->op)->data == VIEW_EXPAND ? broadcast_cost(f, n, o) : read_cost(f, o);
 }

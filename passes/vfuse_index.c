@@ -286,7 +286,7 @@ void visit_kernel(VisitList *out, Arena *a, const Graph *g, int n_roots, Node *c
         const Shape *s = &roots[i]->type.shape;
         Place p = {.exact = shape_equal(s, space)};
         for (int k = 0; k < s->rank; k++)
-            p.component[k] = s->dim[k] > 1 ? (uint16_t)(1u << k) : 0;
+            p.component[k] = (uint16_t)((s->dim[k] > 1) << k);
         walk(&w, roots[i], &p);
     }
 }

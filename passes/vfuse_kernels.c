@@ -1,7 +1,7 @@
 /* Groups to kernels: their order, their stores, and a buffer for every value that another kernel reads.
  *
- * The order is the definition order of the groups' last values, as far as the edges allow: so values are read soon
- * after they were written, and state, which hangs on the whole step, is written last. */
+ * Next is always the kernel that reads what was written last, so that values are read while they are in cache; what
+ * waits for nothing comes right before its first reader. */
 #include "passes/vfuse.h"
 
 #include <string.h>
@@ -18,50 +18,104 @@ static int group_key(const Fuse *f, int g)
     return key;
 }
 
-static bool is_ready(const Fuse *f, int g, const bool *done)
+/* The order in the making. */
+typedef struct Schedule {
+    const Fuse *f;
+    int *key, *place; /* by group; place -1: not yet */
+    uint64_t *done;
+    bool *source; /* waits for nothing: comes right before its first reader */
+    int *order;
+    int n;
+} Schedule;
+
+static bool waits_for_sources_only(const Schedule *s, int g)
 {
-    for (int i = 0; i < f->n_groups; i++)
-        if (bit_get(f->groups[g].before, i) && !f->groups[i].dead && !done[i])
-            return false;
+    for (int w = 0; w < s->f->group_words; w++)
+        for (uint64_t open = s->f->groups[g].before[w] & ~s->done[w]; open; open &= open - 1)
+            if (!s->source[w * 64 + __builtin_ctzll(open)])
+                return false;
     return true;
 }
 
-static int next_group(const Fuse *f, const bool *done, const int *key, bool per_model)
+/* When was the last of its operands written? -1: it reads none. */
+static int recency(const Schedule *s, int g)
 {
-    int best = -1;
-    for (int i = 0; i < f->n_groups; i++) {
-        const Group *g = &f->groups[i];
-        if (g->dead || done[i] || g->per_model != per_model || (best >= 0 && key[i] >= key[best]))
+    const Fuse *f = s->f;
+    int last = -1;
+    for (int w = 0; w < f->node_words; w++)
+        for (uint64_t set = f->groups[g].reads[w]; set; set &= set - 1) {
+            const int owner = f->owner[w * 64 + __builtin_ctzll(set)];
+            if (owner >= 0 && s->place[owner] > last)
+                last = s->place[owner];
+        }
+    return last;
+}
+
+/* The latest in definition order of those that read what was written last: a gradient's other uses before the
+ * chain goes on.  Where nothing reads anything yet, the first in definition order. */
+static int next_group(const Schedule *s, bool per_model)
+{
+    int best = -1, best_recency = -1;
+    for (int i = 0; i < s->f->n_groups; i++) {
+        const Group *g = &s->f->groups[i];
+        if (g->dead || s->place[i] >= 0 || g->per_model != per_model || !waits_for_sources_only(s, i))
             continue;
-        if (is_ready(f, i, done))
+        const int r = recency(s, i);
+        const bool later = r >= 0 ? s->key[i] > s->key[best < 0 ? i : best]
+                                  : s->key[i] < s->key[best < 0 ? i : best];
+        if (best < 0 || r > best_recency || (r == best_recency && later)) {
             best = i;
+            best_recency = r;
+        }
     }
     return best;
 }
 
-static int *order_groups(Fuse *f, int *n, int *n_shared)
+static void place_group(Schedule *s, int g)
+{
+    const Fuse *f = s->f;
+    for (int i = 0; i < f->n_groups; i++)
+        if (bit_get(f->groups[g].before, i) && s->place[i] < 0)
+            place_group(s, i);
+    s->place[g] = s->n;
+    bit_set(s->done, g);
+    s->order[s->n++] = g;
+}
+
+static bool waits_for_nothing(const Fuse *f, int g)
+{
+    for (int w = 0; w < f->group_words; w++)
+        if (f->groups[g].before[w])
+            return false;
+    return true;
+}
+
+static const int *order_groups(Fuse *f, int *n, int *n_shared)
 {
     const size_t size = (size_t)f->n_groups + 1;
-    bool *done = arena_array(f->scratch, size, sizeof *done);
-    int *order = arena_array(f->scratch, size, sizeof *order);
-    int *key = arena_array(f->scratch, size, sizeof *key);
+    Schedule s = {.f = f,
+                  .key = arena_array(f->scratch, size, sizeof *s.key),
+                  .place = arena_array(f->scratch, size, sizeof *s.place),
+                  .done = arena_array(f->scratch, (size_t)f->group_words, sizeof *s.done),
+                  .source = arena_array(f->scratch, size, sizeof *s.source),
+                  .order = arena_array(f->scratch, size, sizeof *s.order)};
     int alive = 0;
     for (int i = 0; i < f->n_groups; i++) {
         alive += !f->groups[i].dead;
-        key[i] = f->groups[i].dead ? 0 : group_key(f, i);
+        s.place[i] = -1;
+        s.key[i] = f->groups[i].dead ? 0 : group_key(f, i);
+        s.source[i] = !f->groups[i].dead && waits_for_nothing(f, i);
     }
-    *n = 0;
     for (int per_model = 0; per_model < 2; per_model++) {
-        for (int g; (g = next_group(f, done, key, per_model != 0)) >= 0;) {
-            done[g] = true;
-            order[(*n)++] = g;
-        }
+        for (int g; (g = next_group(&s, per_model != 0)) >= 0;)
+            place_group(&s, g);
         if (!per_model)
-            *n_shared = *n;
+            *n_shared = s.n;
     }
-    if (*n != alive)
+    *n = s.n;
+    if (s.n != alive)
         diag_internal(NULL, "plan: the kernels of @%s wait for each other", f->graph->name);
-    return order;
+    return s.order;
 }
 
 /* ---- where values are read ---- */

@@ -23,8 +23,6 @@ typedef struct TileShape {
 /* The shape of least cost for registers of that many bytes and W lanes of `bytes` bytes per vector.  Does not
  * change bits: any shape gives the same. */
 TileShape tile_choose(const Contraction *c, int vector_bytes, int lanes, int bytes);
-/* Test hook: a shape to use instead, or NULL.  Not for programs. */
-extern const TileShape *tile_forced;
 
 /* An operand: read through strides where its value is a buffer seen through affine views, else evaluated. */
 typedef struct Operand {

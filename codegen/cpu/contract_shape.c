@@ -7,8 +7,6 @@
 
 enum { MAX_ROWS = 16, LATENCY = 4 };
 
-const TileShape *tile_forced;
-
 Split split_evenly(int64_t extent, int64_t most)
 {
     const int64_t n = (extent + most - 1) / most, low = extent / n, n_hi = extent % n;
@@ -95,8 +93,6 @@ static void try_letters(Search *s, int main, int inner)
 
 TileShape tile_choose(const Contraction *c, int vector_bytes, int lanes, int bytes)
 {
-    if (tile_forced)
-        return *tile_forced;
     Search s = {.c = c, .m = {vector_bytes == 64 ? 32 : 16, lanes * bytes / vector_bytes}};
     s.width = (c->letter[c->n_out - 1].extent + lanes - 1) / lanes;
     for (int l = 0; l < c->n_out; l++) {

@@ -1,0 +1,128 @@
+/* What the graph looks like before it is cut into kernels, at every level of optimisation, as it decides bits.
+ *
+ *   - A reduction along some axes keeps them, and a reshape drops them: so that a kernel over rows can store it.
+ *   - A sum over all of a value that lies in memory in an order of its own goes along that order: a permute before it, so
+ *     that its last axis is the contiguous one.
+ *   - A state that becomes another state's old value is a value of its own. */
+#include <string.h>
+
+#include "passes/vfuse.h"
+
+static Node *append_unary(Graph *g, Node *x, OpCode op, const char *suffix)
+{
+    Node n = *x;
+    n.op = op;
+    n.name = arena_printf(g->module->arena, "%s.%s", x->name, suffix);
+    n.n_in = 1;
+    n.in = arena_array(g->module->arena, 1, sizeof *n.in);
+    n.in[0] = x;
+    attrs_default(op_info(op)->attrs, &n.attrs);
+    return graph_append(g, &n);
+}
+
+static void keep_axes(Graph *g, Node *n)
+{
+    Node kept = *n;
+    kept.name = arena_printf(g->module->arena, "%s.kept", n->name);
+    kept.attrs.axes.keepdim = true;
+    kept.type.shape = n->in[0]->type.shape;
+    for (int i = 0; i < n->attrs.axes.dims.n; i++) {
+        kept.type.shape.dim[n->attrs.axes.dims.v[i]] = 1;
+        kept.type.shape.batch[n->attrs.axes.dims.v[i]] = 0;
+    }
+    kept.in = arena_array(g->module->arena, 1, sizeof *kept.in);
+    kept.in[0] = n->in[0];
+    Node *r = graph_append(g, &kept);
+    n->op = OP_RESHAPE;
+    attrs_default(op_info(n->op)->attrs, &n->attrs);
+    n->attrs.dims.shape = ints_of(n->type.shape.rank, n->type.shape.dim);
+    n->in[0] = r;
+}
+
+/* So that it can wait in a buffer where two states swap. */
+static bool detach_states(Graph *g)
+{
+    bool changed = false;
+    for (int i = 0; i < g->n_outputs; i++) {
+        const Node *v = g->outputs[i].value;
+        if (g->outputs[i].kind != OUT_STATE || !node_is_leaf(v) || op_info(v->op)->data != LEAF_STATE ||
+            !strcmp(v->attrs.leaf.name, g->outputs[i].name))
+            continue;
+        Node *same = append_unary(g, g->outputs[i].value, OP_CAST, "value");
+        same->attrs.cast.to = v->type.dtype;
+        g->outputs[i].value = same;
+        changed = true;
+    }
+    return changed;
+}
+
+/* The order in which all values of n's shape that n is elementwise computed from lie in memory, if it is one and the
+ * same: 0 none seen, 1 found, -1 they differ. */
+static int common_order(const Node *n, const Shape *s, const Module *m, IntList *order)
+{
+    IntList own = {0};
+    if (!shape_equal(&n->type.shape, s) || node_is_splat(n))
+        return 0;
+    if (node_kind(n) == KIND_EXPR) {
+        int found = 0;
+        for (int i = 0; i < n->n_in && found >= 0; i++) {
+            const int more = common_order(n->in[i], s, m, order);
+            found = more ? more : found;
+        }
+        return found;
+    }
+    if (node_is_layout(n))
+        own = n->attrs.perm.dims;
+    else if (node_is_leaf(n) && op_info(n->op)->data == LEAF_STATE)
+        own = module_state(m, n->attrs.leaf.name)->layout;
+    if (own.n == 0 || (order->n && memcmp(order->v, own.v, (size_t)own.n * sizeof *own.v)))
+        return -1;
+    *order = own;
+    return 1;
+}
+
+static bool in_order(const IntList *order)
+{
+    for (int i = 0; i < order->n; i++)
+        if (order->v[i] != i)
+            return false;
+    return true;
+}
+
+static bool sums_all(const Node *n)
+{
+    return node_kind(n) == KIND_REDUCE && op_info(n->op)->data == RED_SUM && n->type.shape.rank == 0 &&
+           n->in[0]->type.shape.rank > 1;
+}
+
+static bool sum_in_order(Graph *g, Node *n)
+{
+    IntList order = {0};
+    if (!sums_all(n) || common_order(n->in[0], &n->in[0]->type.shape, g->module, &order) <= 0 ||
+        in_order(&order))
+        return false;
+    Node *p = append_unary(g, n->in[0], OP_PERMUTE, "stored");
+    p->attrs.perm.dims = order;
+    for (int i = 0; i < order.n; i++) {
+        p->type.shape.dim[i] = n->in[0]->type.shape.dim[order.v[i]];
+        p->type.shape.batch[i] = n->in[0]->type.shape.batch[order.v[i]];
+    }
+    n->in[0] = p;
+    return true;
+}
+
+void vfuse_prepare(Graph *g)
+{
+    graph_drop_dead(g);
+    bool changed = detach_states(g);
+    for (int i = 0, n = g->n_nodes; i < n; i++) {
+        Node *r = g->nodes[i];
+        changed |= sum_in_order(g, r);
+        if (node_kind(r) == KIND_REDUCE && !r->attrs.axes.keepdim && r->type.shape.rank > 0) {
+            keep_axes(g, r);
+            changed = true;
+        }
+    }
+    if (changed)
+        graph_sort(g);
+}

@@ -1,0 +1,195 @@
+#!/usr/bin/env bash
+# cli.sh BIN SOURCE-DIR: what the programs say and return: exit codes, messages, files left behind.
+set -u
+bin=$1 root=$2
+tmp=$(mktemp -d)
+trap 'rm -rf "$tmp"' EXIT
+cd "$tmp" || exit 2
+hftac=$bin/hftac hftrun=$bin/hftrun
+train=$root/samples/data/digits-train.safetensors test=$root/samples/data/digits-test.safetensors
+failed=0 passed=0
+
+# expect CODE PATTERN COMMAND...: the exit code, and a fixed string in what it printed (both streams).
+expect() {
+    local code=$1 pattern=$2
+    shift 2
+    "$@" >out 2>&1 </dev/null
+    local status=$?
+    if [ $status = "$code" ] && grep -qF -- "$pattern" out; then
+        passed=$((passed + 1))
+    else
+        failed=$((failed + 1))
+        echo "FAILED: $*"
+        echo "  exit $status (wanted $code), wanted text: $pattern"
+        head -n 5 out | sed 's/^/  | /'
+    fi
+}
+# holds DESCRIPTION COMMAND...
+holds() {
+    local what=$1
+    shift
+    if "$@" >out 2>&1; then passed=$((passed + 1)); else failed=$((failed + 1)); echo "FAILED: $what"; head -n 5 out; fi
+}
+absent() { [ ! -e "$1" ]; }
+tensors() { python3 - "$@"; }
+
+# ---- hftac ----
+expect 0 "Usage: hftac" "$hftac" --help
+expect 0 "hftac 0." "$hftac" --version
+expect 0 "einsum" "$hftac" --list-ops
+expect 2 "no input file" "$hftac"
+expect 2 "Try 'hftac --help'" "$hftac" --nonsense
+expect 2 "-B needs a whole number" "$hftac" -B 0 x.hdl
+expect 2 "unknown stage" "$hftac" --emit=nothing x.hdl
+expect 2 "no pass is called" "$hftac" --dump-after=nothing x.hdl
+expect 2 "bogus" "$hftac" -march=bogus "$root/samples/digits.hdl"
+expect 3 "nowhere.hdl" "$hftac" nowhere.hdl
+expect 3 "cannot write" "$hftac" -q "$root/samples/digits.hdl" -o /nonexistent/model.so
+expect 1 "--max-memory" "$hftac" -q -B 64 --max-memory=1M "$root/samples/digits.hdl" -o big.so
+holds "no output is left after an error" absent big.so
+expect 0 "parameters, 8 models" "$hftac" "$root/samples/digits.hdl" -B 8 -o digits.so
+expect 0 "" "$hftac" -q "$root/samples/digits.hdl" -B 8 -o again.so
+holds "the same input gives the same bytes" cmp digits.so again.so
+holds "model.so needs nothing from outside" bash -c '! nm -D --undefined-only digits.so | grep -q .'
+holds "model.so exports one symbol" bash -c '[ "$(nm -D --defined-only digits.so | wc -l)" = 1 ]'
+holds "only the outputs are left" bash -c '[ "$(ls)" = "$(printf "again.so\ndigits.so\nout")" ]'
+expect 0 "total" "$hftac" -q --time-report "$root/samples/digits.hdl" -o t.so
+expect 0 "scratch" "$hftac" -q --mem-report "$root/samples/digits.hdl" -o t.so
+expect 0 "graph @train" "$hftac" -q --dump-after=simplify "$root/samples/digits.hdl" -o t.so
+expect 0 "digraph" "$hftac" -q --emit=dot -o - "$root/samples/digits.hdl"
+for stage in ast hdl ir grad fused lowered plan llvm asm; do
+    expect 0 "fc1" "$hftac" -q --emit=$stage -B 2 -o - "$root/samples/digits.hdl"
+done
+holds "-MD names the files read" bash -c "\"$hftac\" -q -MD \"$root/samples/digits.hdl\" -o t.so && grep -q digits.hdl t.so.d"
+holds "stdin" bash -c "\"$hftac\" -q -o t.so - < \"$root/samples/digits.hdl\""
+# every graph stage reads back to the same bytes, and what is read compiles
+for stage in ir grad fused; do
+    "$hftac" -q -B 3 --emit=$stage -o a.hir "$root/samples/digits.hdl"
+    expect 0 "" "$hftac" -q -B 3 --emit=$stage -o b.hir a.hir
+    holds "read(print(g)) is g at stage $stage" cmp a.hir b.hir
+done
+"$hftac" -q "$root/samples/digits.hdl" -B 3 -o direct.so
+"$hftac" -q -B 3 --emit=ir -o a.hir "$root/samples/digits.hdl"
+"$hftac" -q -B 3 -o read.so a.hir
+holds "the .hir compiles to the same model.so" cmp direct.so read.so
+# --emit=hdl compiles to the same graph
+"$hftac" -q --emit=hdl -o printed.hdl "$root/samples/digits.hdl"
+"$hftac" -q --emit=ir -o c.hir printed.hdl
+"$hftac" -q --emit=ir -o d.hir "$root/samples/digits.hdl"
+holds "--emit=hdl compiles to the same graph" cmp c.hir d.hir
+# damaged IR
+head -c 700 a.hir >cut.hir
+expect 1 "error:" "$hftac" -q -o t2.so cut.hir
+holds "no output for a damaged .hir" absent t2.so
+
+# ---- compile time ----
+holds "digits compiles in well under a second, and no slower for 256 models than for 1" bash -c "
+    t() { local a=\$(date +%s%N); \"$hftac\" -q \"$root/samples/digits.hdl\" -B \$1 -o t.so; echo \$(( (\$(date +%s%N) - a) / 1000000 )); }
+    t 1 >/dev/null; a=9999; b=9999
+    for i in 1 2 3 4 5; do x=\$(t 1); y=\$(t 256); [ \$x -lt \$a ] && a=\$x; [ \$y -lt \$b ] && b=\$y; done
+    echo \"\$a ms, \$b ms\"; [ \$a -lt 900 ] && [ \$b -lt \$((a * 3 / 2 + 50)) ]"
+
+# ---- hftrun ----
+expect 0 "Usage: hftrun" "$hftrun" --help
+expect 0 "hftrun 0." "$hftrun" --version
+expect 2 "no model.so" "$hftrun"
+expect 2 "nothing to do" "$hftrun" digits.so
+expect 3 "nowhere.so" "$hftrun" nowhere.so --train "$train"
+expect 1 "out" "$hftrun" out --train "$train"
+head -c 3000 digits.so >cut.so
+expect 1 "cut.so" "$hftrun" cut.so --info
+expect 0 "fc1.weight" "$hftrun" --info digits.so
+expect 0 '"parameters"' "$hftrun" --info --json digits.so
+expect 3 "nowhere.safetensors" "$hftrun" digits.so --train nowhere.safetensors
+expect 2 "lrr" "$hftrun" digits.so --train "$train" --hyper lrr=1
+expect 2 "is not a number" "$hftrun" digits.so --train "$train" --hyper lr=abc
+expect 2 "lr has 3 values for 8 models" "$hftrun" digits.so --train "$train" --models 8 --hyper lr=1e-3,1e-2,1e-1
+expect 2 "compiled for 8" "$hftrun" digits.so --train "$train" --models 9
+expect 2 "one model.so" "$hftrun" digits.so digits.so --train "$train"
+expect 0 "outside its domain" "$hftrun" digits.so --train "$train" --epochs 1 --hyper lr=0.5 --models 1
+expect 0 "done" "$hftrun" digits.so --train "$train" --test "$test" --epochs 2 --hyper 'lr=log(1e-4..1e-2)' --save saved --log run.jsonl --csv run.csv
+holds "eight models are saved" bash -c '[ "$(ls saved/*.safetensors | wc -l)" = 8 ] && [ -s saved/hypers.json ]'
+holds "the log is JSON lines with a header" python3 -c 'import json; l=[json.loads(x) for x in open("run.jsonl")]; assert l[0]["event"]=="start" and len(l[0]["slots"])==8 and l[-1]["event"]=="end"; assert sum(e["event"]=="train" for e in l) >= 16'
+holds "the CSV has one row per epoch, model and metric" bash -c '[ "$(grep -c ,train, run.csv)" -ge 16 ] && head -n 1 run.csv | grep -q "^epoch,model,split,metric,value,lr"'
+expect 0 "test acc" "$hftrun" digits.so --test "$test" --load saved
+expect 0 "" "$hftrun" digits.so --test "$test" --load saved --predict out.safetensors
+holds "predictions cover every sample of every model" python3 -c '
+import json,struct
+d=open("out.safetensors","rb").read(); n=struct.unpack("<Q",d[:8])[0]; h=json.loads(d[8:8+n])
+t=open("'"$test"'","rb").read(); m=struct.unpack("<Q",t[:8])[0]; N=json.loads(t[8:8+m])["label"]["shape"][0]
+assert h["probs"]["shape"]==[8,N,10], h
+a,b=h["probs"]["data_offsets"]; v=struct.unpack("<%df"%((b-a)//4), d[8+n+a:8+n+b])
+assert all(abs(sum(v[i:i+10])-1)<1e-4 for i in range(0,len(v),10))'
+expect 0 '"state": "done"' "$hftrun" digits.so --train "$train" --epochs 1 --json
+"$hftac" -q "$root/samples/digits.hdl" -B 27 -o g.so
+holds "--grid takes the product" bash -c "\"$hftrun\" g.so --train \"$train\" --epochs 1 --grid --hyper lr=1e-4,1e-3,1e-2 --hyper drop=0,0.2,0.5 --hyper decay=0,1e-5,1e-3 -q | tail -n +2 | wc -l | grep -qx 27"
+holds "the same seed gives the same run, another seed another" bash -c "
+    r() { \"$hftrun\" digits.so --train \"$train\" --epochs 1 -q --json --seed \$1; }
+    [ \"\$(r 1)\" = \"\$(r 1)\" ] && [ \"\$(r 1)\" != \"\$(r 2)\" ]"
+expect 5 "diverged" "$hftrun" digits.so --train "$train" --epochs 2 --hyper lr=1e30 -q
+expect 3 "cannot" "$hftrun" digits.so --train "$train" --epochs 1 --save /nonexistent/dir -q
+expect 3 "cannot write" "$hftrun" digits.so --train "$train" --epochs 1 --log /nonexistent/log -q
+expect 0 "epoch 1" "$hftrun" digits.so --train "$train" --epochs 1 --progress=plain
+
+# ---- Ctrl-C: after the current step, saved ----
+"$hftrun" digits.so --train "$train" --epochs 100000 --save stopped -q >out 2>&1 &
+pid=$!
+sleep 1
+kill -INT $pid
+wait $pid
+holds "Ctrl-C ends with exit code 130" test $? = 130
+holds "... and saves what is trained" bash -c '[ "$(ls stopped/*.safetensors | wc -l)" = 8 ]'
+
+# ---- data ----
+tensors "$train" <<'P'
+import json, struct, sys
+d = open(sys.argv[1], "rb").read()
+n = struct.unpack("<Q", d[:8])[0]
+h = json.loads(d[8:8 + n])
+body = d[8 + n:]
+def write(name, header, data):
+    text = json.dumps(header).encode()
+    open(name, "wb").write(struct.pack("<Q", len(text)) + text + data)
+h.pop("__metadata__", None)
+image, label = h["image"], h["label"]
+def cut(t): return body[t["data_offsets"][0]:t["data_offsets"][1]]
+def pack(name, **tensors):
+    header, data = {}, b""
+    for key, (dtype, shape, raw) in tensors.items():
+        header[key] = {"dtype": dtype, "shape": shape, "data_offsets": [len(data), len(data) + len(raw)]}
+        data += raw
+    write(name, header, data)
+N = label["shape"][0]
+x, y = ("U8", image["shape"], cut(image)), ("U8", [N], cut(label))
+pack("nolabel.safetensors", image=x)
+pack("wrongshape.safetensors", image=("U8", [N, 4, 16], x[2]), label=y)
+pack("wrongtype.safetensors", image=("F32", [N, 8, 8], b"\0" * (4 * N * 64)), label=y)
+pack("count.safetensors", image=x, label=("U8", [N - 1], y[2][:-1]))
+pack("badlabel.safetensors", image=x, label=("U8", [N], y[2][:100] + b"\x0a" + y[2][101:]))
+pack("wide.safetensors", image=x, label=("I64", [N], b"".join(struct.pack("<q", v) for v in y[2])))
+pack("toowide.safetensors", image=("I64", [N, 8, 8], struct.pack("<q", 300) * (N * 64)), label=y)
+pack("few.safetensors", image=("U8", [5, 8, 8], x[2][:320]), label=("U8", [5], y[2][:5]))
+open("truncated.safetensors", "wb").write(d[:len(d) // 2])
+open("empty.safetensors", "wb").write(b"")
+open("hugeheader.safetensors", "wb").write(struct.pack("<Q", 1 << 60) + d[8:])
+P
+expect 1 "label" "$hftrun" digits.so --train nolabel.safetensors -q
+expect 1 "image" "$hftrun" digits.so --train wrongshape.safetensors -q
+expect 1 "image" "$hftrun" digits.so --train wrongtype.safetensors -q
+expect 1 "samples" "$hftrun" digits.so --train count.safetensors -q
+expect 1 "sample 100" "$hftrun" digits.so --train badlabel.safetensors -q
+expect 0 "done" "$hftrun" digits.so --train wide.safetensors --epochs 1 -q
+expect 1 "300" "$hftrun" digits.so --train toowide.safetensors -q
+expect 1 "batch" "$hftrun" digits.so --train few.safetensors -q
+expect 0 "test acc" "$hftrun" digits.so --test few.safetensors -q
+expect 0 "0.0" "$hftrun" digits.so --train "$train" --valid 0.1 --epochs 1 -q
+for bad in truncated empty hugeheader; do
+    expect 1 "$bad.safetensors" "$hftrun" digits.so --train $bad.safetensors -q
+done
+mkdir wrong && cp saved/model-000.safetensors wrong/model-000.safetensors
+expect 1 "model-001" "$hftrun" digits.so --test "$test" --load wrong -q
+expect 1 "fc1.weight" "$hftrun" digits.so --test "$test" --load "$test" -q
+holds "nothing half-written is left" bash -c '! ls -A | grep -E "\.tmp|\.[0-9]+\.o$"'
+
+echo "$passed passed, $failed failed"
+[ $failed = 0 ] && [ $passed -gt 0 ]
