@@ -328,20 +328,20 @@ Index index_broadcast(const Shape *operand, const Index *i)
     return r;
 }
 
-/* The index of a value of that shape whose row-major number is `flat`. */
-static Index unflatten(IndexSpace *s, const Shape *shape, Affine flat)
+Index index_unflatten(IndexSpace *s, const Shape *shape, const int *order, Affine flat)
 {
     Index r = {.rank = shape->rank};
     int first = 0;
-    while (first < shape->rank && shape->dim[first] == 1)
+    while (first < shape->rank && shape->dim[order ? order[first] : first] == 1)
         first++;
     for (int k = shape->rank - 1; k >= 0; k--) {
+        const int axis = order ? order[k] : k;
         Affine quotient;
-        if (k <= first || shape->dim[k] == 1) {
-            r.at[k] = k == first ? flat : affine_const(0);
+        if (k <= first || shape->dim[axis] == 1) {
+            r.at[axis] = k == first ? flat : affine_const(0);
             continue;
         }
-        affine_split(s, &flat, shape->dim[k], &quotient, &r.at[k]);
+        affine_split(s, &flat, shape->dim[axis], &quotient, &r.at[axis]);
         flat = quotient;
     }
     return r;
@@ -371,7 +371,7 @@ Index index_view(IndexSpace *s, const Node *view, const Index *i)
     const Shape *from = &view->in[0]->type.shape;
     switch (op_info(view->op)->data) {
     case VIEW_RESHAPE:
-        return unflatten(s, from, index_flatten(s, &view->type.shape, i));
+        return index_unflatten(s, from, NULL, index_flatten(s, &view->type.shape, i));
     case VIEW_EXPAND:
         return index_broadcast(from, i);
     case VIEW_PERMUTE:

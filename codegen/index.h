@@ -86,6 +86,9 @@ uint64_t index_hash(const Index *i);
 Affine index_flatten(const IndexSpace *s, const Shape *shape, const Index *i);
 /* sum i_k * stride_k over axes whose extent is above 1. */
 Affine index_offset(const IndexSpace *s, const Shape *shape, const int64_t *stride, const Index *i);
+/* The index of a value of that shape whose number is `flat`, counting in that order of the axes, outermost first (NULL:
+ * row-major). */
+Index index_unflatten(IndexSpace *s, const Shape *shape, const int *order, Affine flat);
 /* Index into an operand of that shape that broadcasts: aligned to the right, 0 where its extent is 1. */
 Index index_broadcast(const Shape *operand, const Index *i);
 /* Node of kind VIEW: which element of its operand is element i. */

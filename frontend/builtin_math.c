@@ -7,10 +7,10 @@
 #include "ir/scalar.h"
 
 #define BUILTIN(fname, pars, handler, opcode) {#fname, pars, builtin_##handler, OP_##opcode},
-const Builtin builtin_list[] = {
+const Builtin builtin_rows[] = {
 #include "frontend/builtins.def"
 };
-const int builtin_count = (int)(sizeof builtin_list / sizeof *builtin_list);
+const int builtin_row_count = (int)(sizeof builtin_rows / sizeof *builtin_rows);
 
 Value builtin_unary(const Call *c)
 {

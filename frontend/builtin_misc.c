@@ -70,6 +70,11 @@ Value builtin_detach(const Call *c)
     return value_node(build1(&c->e->b, OP_DETACH, x->node), x->weak);
 }
 
+Value builtin_is_tensor(const Call *c)
+{
+    return value_bool(c->arg[0].kind == V_TENSOR);
+}
+
 Value builtin_check(const Call *c)
 {
     bool ok;
@@ -77,7 +82,13 @@ Value builtin_check(const Call *c)
         return value_error();
     if (ok)
         return value_bool(true);
-    diag_error(c->e->diag, c->at, "%s", c->arg[1].kind == V_STR ? c->arg[1].str : "the check failed");
+    Text t;
+    text_init(&t, c->e->arena);
+    text_add(&t, c->arg[1].kind == V_STR ? c->arg[1].str : "the check failed");
+    for (int i = 2; i < 4 && c->arg[i].kind != V_NONE; i++)
+        text_printf(&t, "%s%s", i == 2 ? " (" : " and ", value_what(c->e, &c->arg[i]));
+    text_add(&t, c->arg[2].kind != V_NONE ? ")" : "");
+    diag_error(c->e->diag, c->at, "%s", t.s);
     return value_error();
 }
 

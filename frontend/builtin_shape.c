@@ -432,9 +432,10 @@ Value builtin_stack(const Call *c)
     const Shape one = {.rank = 1, .dim = {1}};
     if (!operands(c, &n, &x, &weak) || !value_to_dim(c->e, &c->arg[1], c->loc[1], x[0]->type.shape.rank + 1, &d))
         return value_error();
+    const int rank = x[0]->type.shape.rank;
     for (int i = 0; i < n; i++) {
         Shape r;
-        if (x[i]->type.shape.rank != x[0]->type.shape.rank || !replace_axes(c, &x[i]->type.shape, d, d, &one, &r)) {
+        if (x[i]->type.shape.rank != rank || !replace_axes(c, &x[i]->type.shape, d, d, &one, &r)) {
             diag_error(c->e->diag, c->at, "stack: the tensors have different shapes");
             return value_error();
         }

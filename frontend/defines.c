@@ -7,7 +7,7 @@
 /* The expression list of -DNAME=VALUE, or NULL after a report. */
 static const Ast *define_parse(Elab *e, const Define *d)
 {
-    const char *text = arena_printf(e->arena, "hdl 1\nconst %s = [%s]\n", "value", d->value);
+    const char *text = arena_printf(e->arena, "hdl 1\nconst %s = [%s]\n", d->name, d->value);
     const char *path = arena_printf(e->arena, "<-D%s=%s>", d->name, d->value);
     const int file = diag_add_source(e->diag, path, text, strlen(text), false);
     const Ast *root = hdl_parse(e->arena, e->diag, file);

@@ -131,6 +131,8 @@ struct Frame {
     Value self;         /* `self[i]`: a list */
     bool returned;
     Value result;
+    int errors;   /* diag_errors when it began */
+    bool library; /* stops at its first error: what follows from it tells the user nothing */
     const char *return_hint; /* names the node returned */
     /* FRAME_OPTIM: which states `state` makes. */
     const char *state_prefix, *state_suffix;
@@ -139,6 +141,12 @@ struct Frame {
     /* FRAME_TRAIN */
     struct Train *train;
 };
+
+typedef struct InitRule {
+    const char *pattern;
+    Dist dist;
+    SrcRange loc;
+} InitRule;
 
 typedef enum GlobalState {
     GLOBAL_NEW,
@@ -231,7 +239,7 @@ struct Elab {
     const Global *constant; /* the const, arch or hyper being evaluated */
     const Ast *model, *train;
     const char *batch_name; /* "N" */
-    const Ast **builtin_params; /* PARAMS by position in builtin_list */
+    const Ast **builtin_params; /* PARAMS by position in builtin_rows */
     bool *define_used;
     LayerRec *layers;
     int n_layers, cap_layers;
@@ -244,15 +252,10 @@ struct Elab {
     Mark *marks; /* of the metric being elaborated */
     int n_marks, cap_marks;
     bool in_objective; /* inside loss or metric */
+    Frame *model_frame; /* the names of the model in the current graph */
     Named *named;
     int n_named, cap_named;
-    /* init "pattern" dist of the train section */
-    struct InitRule {
-        const char *pattern;
-        Dist dist;
-        SrcRange loc;
-        bool used;
-    } *inits;
+    InitRule *inits; /* `init "pattern" dist` of the train section */
     int n_inits, cap_inits;
 };
 
@@ -285,8 +288,8 @@ struct Builtin {
     OpCode op;
 };
 
-extern const Builtin builtin_list[];
-extern const int builtin_count;
+extern const Builtin builtin_rows[];
+extern const int builtin_row_count;
 
 #define ELAB_PUSH(e, list)                                                                         \
     ((e)->n_##list == (e)->cap_##list                                                              \
@@ -369,6 +372,8 @@ bool args_bind(Elab *e, const char *callee, const Ast *params, const Args *args,
 void params_bind(Elab *e, const Ast *params, Value *v, SrcRange *locs, const bool *given);
 Frame *frame_push(Elab *e, FrameKind kind, const Ast *def, const char *path, const char *prefix);
 void frame_pop(Elab *e);
+/* A body of the library in which an error has been reported. */
+bool frame_failed(const Elab *e);
 /* Runs expr or BODY in the current frame; `hint` names what it returns. */
 Value run_definition(Elab *e, const Ast *body, const char *hint);
 
@@ -431,6 +436,7 @@ const Named *named_find(Elab *e, AstKind kind, const char *name);
 /* entries.c */
 bool entry_run_model(Elab *e, const char *graph, EntryKind entry);
 bool entries_build(Elab *e);
+void entry_add_faults(Elab *e);
 /* Copies what `n` depends on from its graph into the current one; stop gives the replacement of a node, or
  * NULL.  NULL after a report if it depends on inputs or states; `what` is the subject. */
 Node *graph_copy(Elab *e, Node *n, Node *(*stop)(void *ctx, const Node *n), void *ctx, SrcRange at, const char *what);

@@ -13,6 +13,8 @@ Frame *frame_push(Elab *e, FrameKind kind, const Ast *def, const char *path, con
                  .prefix = prefix,
                  .serial = ++e->serials,
                  .self = value_list(e, 0, NULL),
+                 .errors = diag_errors(e->diag),
+                 .library = def != NULL && def->loc.file >= 0 && diag_is_library(e->diag, def->loc.file),
                  .return_hint = prefix};
     e->frame = f;
     return f;
@@ -21,6 +23,11 @@ Frame *frame_push(Elab *e, FrameKind kind, const Ast *def, const char *path, con
 void frame_pop(Elab *e)
 {
     e->frame = e->frame->up;
+}
+
+bool frame_failed(const Elab *e)
+{
+    return e->frame->library && diag_errors(e->diag) > e->frame->errors;
 }
 
 Value run_definition(Elab *e, const Ast *body, const char *hint)
@@ -36,7 +43,7 @@ Value run_definition(Elab *e, const Ast *body, const char *hint)
         v = eval(e, body);
     }
     e->b.hint = saved;
-    return v;
+    return frame_failed(e) ? value_error() : v;
 }
 
 static int param_index(const Ast *params, const char *name)
@@ -115,6 +122,15 @@ bool args_bind(Elab *e, const char *callee, const Ast *params, const Args *args,
     return ok;
 }
 
+/* "argument 'x' of fc1" */
+static const char *argument_subject(Elab *e, const char *param)
+{
+    const Frame *f = e->frame;
+    const char *callee = f->kind == FRAME_BLOCK ? f->path : f->def != NULL ? f->def->name : NULL;
+    return callee != NULL ? arena_printf(e->arena, "argument '%s' of %s", param, callee)
+                          : arena_printf(e->arena, "argument '%s'", param);
+}
+
 void params_bind(Elab *e, const Ast *params, Value *v, SrcRange *locs, const bool *given)
 {
     for (int i = 0; i < params->n; i++) {
@@ -129,7 +145,7 @@ void params_bind(Elab *e, const Ast *params, Value *v, SrcRange *locs, const boo
         const Ast *type = ast_kid(params->kid[i], 0);
         if (type == NULL || !given[i])
             continue;
-        const char *subject = arena_printf(e->arena, "argument '%s'", params->kid[i]->name);
+        const char *subject = argument_subject(e, params->kid[i]->name);
         if (!type_match(e, type, &v[i], locs[i], subject))
             v[i] = value_error();
         scope_find(&e->frame->scope, params->kid[i]->name)->value = v[i];
@@ -188,7 +204,7 @@ static Value call_builtin(Elab *e, const Builtin *b, const Args *args)
         }
         return b->run(&c);
     }
-    const Ast *params = e->builtin_params[b - builtin_list];
+    const Ast *params = e->builtin_params[b - builtin_rows];
     c.n = params->n;
     c.arg = arena_array(e->arena, (size_t)c.n, sizeof *c.arg);
     c.loc = arena_array(e->arena, (size_t)c.n, sizeof *c.loc);

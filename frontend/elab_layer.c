@@ -210,7 +210,7 @@ static Value block_call(Elab *e, Layer *l, const Args *args)
     Value r = value_error();
     if (diag_errors(e->diag) == errors)
         r = run_definition(e, def->kid[3], elab_join(e, l->path, "out"));
-    if (r.kind == V_NONE)
+    if (r.kind == V_NONE && diag_errors(e->diag) == errors)
         diag_error(e->diag, def->name_loc, "the block '%s' returns nothing", def->name);
     if (diag_errors(e->diag) > errors || !check_results(e, l, &r, args->loc))
         r = value_error();

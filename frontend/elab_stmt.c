@@ -249,6 +249,21 @@ static bool bind_iteration(Elab *e, const Ast *s, int i, Value v)
     return true;
 }
 
+/* After a mistake in a loop: what the rounds left out would have bound is unknown, quietly. */
+static void poison(Elab *e, const Ast *body)
+{
+    for (int i = 0; i < body->n; i++) {
+        const Ast *s = body->kid[i];
+        const Ast *lhs = s != NULL && s->kind == AST_ASSIGN ? s->kid[0] : NULL;
+        for (int k = 0; lhs != NULL && k < lhs->n; k++)
+            scope_bind(e, &e->frame->scope, lhs->kid[k]->name, value_error(), lhs->kid[k]->loc);
+        if (s != NULL && (s->kind == AST_REPEAT || s->kind == AST_IF))
+            for (int k = 1; k < s->n; k++)
+                if (s->kid[k] != NULL && s->kid[k]->kind == AST_BODY)
+                    poison(e, s->kid[k]);
+    }
+}
+
 static void exec_repeat(Elab *e, const Ast *s)
 {
     const Value over = eval(e, s->kid[0]);
@@ -273,17 +288,11 @@ static void exec_repeat(Elab *e, const Ast *s)
             return;
         exec_body(e, s->kid[1]);
         /* The next round would say the same again. */
-        if (diag_errors(e->diag) > errors)
+        if (diag_errors(e->diag) > errors) {
+            poison(e, s->kid[1]);
             return;
+        }
     }
-}
-
-static void exec_init(Elab *e, const Ast *s)
-{
-    const Value v = eval(e, s->kid[1]);
-    struct InitRule rule = {.pattern = s->kid[0]->name, .loc = s->loc};
-    if (dist_from(e, &v, s->kid[1]->loc, &rule.dist))
-        *ELAB_PUSH(e, inits) = rule;
 }
 
 static void exec_one(Elab *e, const Ast *s)
@@ -307,9 +316,6 @@ static void exec_one(Elab *e, const Ast *s)
     case AST_REPEAT:
         exec_repeat(e, s);
         break;
-    case AST_INIT:
-        exec_init(e, s);
-        break;
     case AST_INPUT:
     case AST_TARGET:
         exec_input(e, s);
@@ -328,7 +334,7 @@ static void exec_one(Elab *e, const Ast *s)
 
 void exec_stmt(Elab *e, const Ast *s)
 {
-    if (s == NULL || e->frame->returned || !elab_tick(e, s->loc))
+    if (s == NULL || e->frame->returned || frame_failed(e) || !elab_tick(e, s->loc))
         return;
     const char *hint = e->b.hint;
     const SrcRange loc = e->b.loc;

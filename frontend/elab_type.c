@@ -82,40 +82,46 @@ bool type_eval(Elab *e, const Ast *type, Type *out, bool is_input)
     return shape_checked(e, type->loc, &out->shape);
 }
 
-/* A type as it is written. */
-static const char *type_source(Elab *e, const Ast *type)
+/* A type or dim as it is written. */
+static const char *source_text(Elab *e, SrcRange at)
 {
     size_t len;
-    const char *text = diag_source(e->diag, type->loc.file, &len);
-    return arena_strndup(e->arena, text + type->loc.lo, type->loc.hi - type->loc.lo);
+    const char *text = diag_source(e->diag, at.file, &len);
+    return arena_strndup(e->arena, text + at.lo, at.hi - at.lo);
 }
 
-static bool dim_conflict(Elab *e, const Ast *t, const Binding *b, int axis, int64_t is, int64_t should, SrcRange at,
-                         const char *subject)
+/* What is being checked against which type, for messages. */
+typedef struct Check {
+    const Ast *type;
+    const Shape *shape;
+    SrcRange at;
+    const char *subject, *what;
+} Check;
+
+static bool dim_conflict(Elab *e, const Check *c, const Ast *t, const Binding *b, int axis, int64_t should)
 {
-    size_t len;
-    const char *text = diag_source(e->diag, t->loc.file, &len);
-    const char *dim = arena_strndup(e->arena, text + t->loc.lo, t->loc.hi - t->loc.lo);
+    const char *dim = source_text(e, t->loc);
     if (t->kind == AST_NUMBER)
-        diag_error(e->diag, at, "%s: axis %d must be %s, but is %lld", subject, axis, dim, (long long)is);
+        diag_error(e->diag, c->at, "%s is %s, but axis %d must be %s", c->subject, c->what, axis, dim);
     else
-        diag_error(e->diag, at, "%s: axis %d must be %s = %lld, but is %lld", subject, axis, dim, (long long)should,
-                   (long long)is);
+        diag_error(e->diag, c->at, "%s is %s, but axis %d must be %s = %lld", c->subject, c->what, axis, dim,
+                   (long long)should);
     if (b != NULL)
         diag_note(e->diag, b->loc, "'%s' is %lld from here", dim, (long long)should);
     return false;
 }
 
 /* One dim of a type against a size. */
-static bool dim_match(Elab *e, const Ast *t, int axis, int64_t is, SrcRange at, const char *subject)
+static bool dim_match(Elab *e, const Check *c, const Ast *t, int axis)
 {
+    const int64_t is = c->shape->dim[axis];
     if (t->kind == AST_WILD)
         return true;
     Scope *scope = &e->frame->scope;
     const Binding *b = t->kind == AST_NAME ? scope_find(scope, t->name) : NULL;
     const bool library = t->loc.file >= 0 && diag_is_library(e->diag, t->loc.file);
     if (t->kind == AST_NAME && b == NULL && global_find(e, t->name, library) == NULL) {
-        scope_bind(e, scope, t->name, value_int(is), at);
+        scope_bind(e, scope, t->name, value_int(is), c->at);
         scope_find(scope, t->name)->is_dim = true;
         return true;
     }
@@ -123,19 +129,20 @@ static bool dim_match(Elab *e, const Ast *t, int axis, int64_t is, SrcRange at, 
     int64_t should;
     if (!value_to_int(e, &v, t->loc, "a size in a type", &should))
         return false;
-    return is == should || dim_conflict(e, t, b, axis, is, should, at, subject);
+    return is == should || dim_conflict(e, c, t, b, axis, should);
 }
 
 /* `...`: the same dims everywhere in one head. */
-static bool dots_match(Elab *e, const Shape *s, int n, SrcRange at, const char *subject)
+static bool dots_match(Elab *e, const Check *c, int n)
 {
+    const Shape *s = c->shape;
     Scope *scope = &e->frame->scope;
     const Binding *b = scope_find(scope, "...");
     if (b == NULL) {
         Value v[MAX_RANK];
         for (int i = 0; i < n; i++)
             v[i] = value_int(s->dim[i]);
-        scope_bind(e, scope, "...", value_list(e, n, v), at);
+        scope_bind(e, scope, "...", value_list(e, n, v), c->at);
         scope_find(scope, "...")->is_dim = true;
         return true;
     }
@@ -145,13 +152,13 @@ static bool dots_match(Elab *e, const Shape *s, int n, SrcRange at, const char *
         same = old->list.v[i].num == (double)s->dim[i];
     if (same)
         return true;
-    Shape is = shape_of(n, s->dim), should = shape_scalar();
+    Shape should = shape_scalar();
     for (int i = 0; i < old->list.n; i++)
         should.dim[i] = (int64_t)old->list.v[i].num;
     should.rank = old->list.n;
-    diag_error(e->diag, at, "%s: the leading axes are %s, but must be %s", subject, shape_text(e->arena, &is),
-               shape_text(e->arena, &should));
-    diag_note(e->diag, b->loc, "they are %s from here", shape_text(e->arena, &should));
+    diag_error(e->diag, c->at, "%s is %s, but its %s must be %s", c->subject, c->what,
+               c->type->n == 0 ? "shape" : "leading axes", shape_text(e->arena, &should));
+    diag_note(e->diag, b->loc, "`...` is %s from here", shape_text(e->arena, &should));
     return false;
 }
 
@@ -164,7 +171,7 @@ bool type_match(Elab *e, const Ast *type, Value *v, SrcRange at, const char *sub
     if (value_is_number(v) || (v->kind == V_TENSOR && v->weak && v->node->type.shape.rank == 0))
         return true;
     if (v->kind != V_TENSOR) {
-        diag_error(e->diag, at, "%s must be a tensor %s, but is %s", subject, type_source(e, type), value_what(e, v));
+        diag_error(e->diag, at, "%s must be a tensor %s, but is %s", subject, source_text(e, type->loc), value_what(e, v));
         return false;
     }
     if (type->name != NULL && v->weak)
@@ -178,14 +185,15 @@ bool type_match(Elab *e, const Ast *type, Value *v, SrcRange at, const char *sub
     }
     const int lead = type->flag ? s->rank - type->n : 0;
     if (lead < 0 || (!type->flag && s->rank != type->n)) {
-        diag_error(e->diag, at, "%s must have the shape %s, but is %s", subject, type_source(e, type),
+        diag_error(e->diag, at, "%s must have the shape %s, but is %s", subject, source_text(e, type->loc),
                    value_what(e, v));
         return false;
     }
-    if (type->flag && !dots_match(e, s, lead, at, subject))
+    const Check c = {type, s, at, subject, value_what(e, v)};
+    if (type->flag && !dots_match(e, &c, lead))
         return false;
     for (int i = 0; i < type->n; i++)
-        if (!dim_match(e, type->kid[i], lead + i, s->dim[lead + i], at, subject))
+        if (!dim_match(e, &c, type->kid[i], lead + i))
             return false;
     return true;
 }

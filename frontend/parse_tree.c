@@ -98,9 +98,6 @@ Ast *parse_update(Parser *p, SrcRange loc, Ast *targets, Ast *loss, Ast *optimiz
 Ast *parse_repeat(Parser *p, SrcRange loc, const AstList *names, Ast *over, Ast *body)
 {
     Ast *first[2] = {over, body};
-    if (names->n > 2)
-        diag_error(p->d, names->v[2]->loc,
-                   "'repeat' takes one name, or two: the index and the element");
     return node_before(p, AST_REPEAT, loc, 2, first, names);
 }
 

@@ -32,9 +32,9 @@ Global *global_find(Elab *e, const char *name, bool library)
 
 static const Builtin *builtin_find(const char *name)
 {
-    for (int i = 0; i < builtin_count; i++)
-        if (strcmp(builtin_list[i].name, name) == 0)
-            return &builtin_list[i];
+    for (int i = 0; i < builtin_row_count; i++)
+        if (strcmp(builtin_rows[i].name, name) == 0)
+            return &builtin_rows[i];
     return NULL;
 }
 
@@ -96,7 +96,7 @@ bool elab_lookup(Elab *e, const char *name, SrcRange at, Value *out)
 
 static const char *suggestion(Elab *e, const char *name)
 {
-    const int max = (e->frame ? e->frame->scope.n : 0) + e->n_globals + builtin_count + 5;
+    const int max = (e->frame ? e->frame->scope.n : 0) + e->n_globals + builtin_row_count + 5;
     const char **all = arena_array(e->arena, (size_t)max, sizeof *all);
     int n = 0;
     if (e->frame != NULL)
@@ -104,8 +104,8 @@ static const char *suggestion(Elab *e, const char *name)
             all[n++] = e->frame->scope.v[i].name;
     for (int i = 0; i < e->n_globals; i++)
         all[n++] = e->globals[i].name;
-    for (int i = 0; i < builtin_count; i++)
-        all[n++] = builtin_list[i].name;
+    for (int i = 0; i < builtin_row_count; i++)
+        all[n++] = builtin_rows[i].name;
     all[n++] = "training";
     all[n++] = "epoch";
     all[n++] = "step";

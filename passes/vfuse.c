@@ -11,6 +11,16 @@
 
 #include <string.h>
 
+#include "ir/print.h"
+
+_Noreturn static void fail_at(const Fuse *f, const Node *n, const char *what)
+{
+    Text dump;
+    text_init(&dump, f->arena);
+    graph_print(&dump, f->graph);
+    diag_internal(dump.s, "plan: %s %%%s of @%s", what, n->name, f->graph->name);
+}
+
 static Output *output_of(const Fuse *f, int i)
 {
     return &f->graph->outputs[i];
@@ -46,13 +56,22 @@ static bool keeps_state(const Fuse *f, const Node *value, const Buffer *to)
     return node_is_leaf(value) && f->entry->buffer[value->id] == to;
 }
 
-/* A contraction's vector axis is the innermost one of its own order (ir/contract.h). */
-static bool contract_may_store(const Fuse *f, int owner, const Node *value, const Buffer *to)
+static bool same_strides(const Node *n, const int64_t *a, const int64_t *b)
+{
+    return !memcmp(a, b, (size_t)n->type.shape.rank * sizeof *a);
+}
+
+/* One group stores in one order; a contraction in its own, innermost its vector axis (ir/contract.h). */
+static bool may_store(const Fuse *f, const Group *g, const Node *value, const Buffer *to)
 {
     int64_t own[MAX_RANK] = {0};
     natural_strides(f->graph->module, value, own);
-    return f->groups[owner].kind != KERNEL_CONTRACT ||
-           !memcmp(own, to->stride, (size_t)value->type.shape.rank * sizeof *own);
+    if (g->kind == KERNEL_CONTRACT && !same_strides(value, own, to->stride))
+        return false;
+    for (int i = 0; i < g->n_items; i++)
+        if (g->items[i].to && !same_strides(value, g->items[i].to->stride, to->stride))
+            return false;
+    return true;
 }
 
 static void add_output(Fuse *f, Node *value, Buffer *to)
@@ -60,7 +79,8 @@ static void add_output(Fuse *f, Node *value, Buffer *to)
     if (!to || keeps_state(f, value, to))
         return;
     const int owner = f->owner[value->id];
-    if (owner >= 0 && f->groups[owner].per_model && contract_may_store(f, owner, value, to)) {
+    if (owner >= 0 && f->groups[owner].per_model &&
+        may_store(f, &f->groups[owner], value, to)) {
         group_add_item(f, &f->groups[owner], (Item){.value = value, .to = to});
         return;
     }
@@ -86,7 +106,7 @@ static void settle_all(Fuse *f)
             f->owner[g->items[0].value->id] = -1;
             f->stored[g->items[0].value->id] = false;
         } else if (!group_settle(f, i)) {
-            diag_internal(NULL, "plan: no loop nest for %%%s", g->items[0].value->name);
+            fail_at(f, g->items[0].value, "no loop nest for");
         }
     }
     for (int i = 0; i < f->n_groups; i++)
@@ -133,14 +153,14 @@ static bool same_space(const Group *a, const Group *b)
            !memcmp(a->order, b->order, sizeof a->order);
 }
 
-/* Both read a value that fills the space. */
+/* Both read a value that fills the space, or more. */
 static bool share_read(const Fuse *f, const Group *a, const Group *b)
 {
     const int64_t whole = shape_count(&a->space);
     for (int w = 0; w < f->node_words; w++)
         for (uint64_t both = a->reads[w] & b->reads[w]; both; both &= both - 1) {
             const Node *n = f->graph->nodes[w * 64 + __builtin_ctzll(both)];
-            if (shape_count(&n->type.shape) == whole)
+            if (shape_count(&n->type.shape) >= whole)
                 return true;
         }
     return false;
@@ -221,27 +241,33 @@ static bool fit_inside(const Fuse *f, int i, int j)
 
 /* ---- state: old values are read before new ones are written ---- */
 
-static bool reads_state(const Fuse *f, const Group *g, const Buffer *state)
+/* Which groups read the old value of a state? */
+static bool *readers_of(const Fuse *f, const Buffer *state, int writer)
 {
-    for (int i = 0; i < f->n; i++)
-        if (bit_get(g->reads, i) && f->entry->buffer[i] == state)
-            return true;
-    return false;
+    bool *readers = arena_array(f->scratch, (size_t)f->n_groups + 1, sizeof *readers);
+    graph_foreach (f->graph, n) {
+        if (!node_is_leaf(n) || f->entry->buffer[n->id] != state)
+            continue;
+        for (int i = 0; i < f->n_groups; i++)
+            readers[i] |= i != writer && !f->groups[i].dead && group_reads(&f->groups[i], n);
+    }
+    return readers;
 }
 
 static bool readers_can_come_first(Fuse *f, int writer, const Buffer *state)
 {
+    const bool *readers = readers_of(f, state, writer);
     for (int i = 0; i < f->n_groups; i++)
-        if (i != writer && !f->groups[i].dead && reads_state(f, &f->groups[i], state) &&
-            group_reaches(f, writer, i, true))
+        if (readers[i] && group_reaches(f, writer, i, true))
             return false;
     return group_in_place(f, writer, state);
 }
 
 static void readers_first(Fuse *f, int writer, const Buffer *state)
 {
+    const bool *readers = readers_of(f, state, writer);
     for (int i = 0; i < f->n_groups; i++)
-        if (i != writer && !f->groups[i].dead && reads_state(f, &f->groups[i], state))
+        if (readers[i])
             bit_set(f->groups[writer].before, i);
 }
 
@@ -263,7 +289,7 @@ static int copy_instead(Fuse *f, int writer, const Buffer *state)
     const int id = group_new(f, KERNEL_EXPR, true);
     group_add_item(f, &f->groups[id], moved);
     if (!group_settle(f, id) || (n > 0 && !group_settle(f, writer)))
-        diag_internal(NULL, "plan: cannot copy %%%s", moved.value->name);
+        fail_at(f, moved.value, "cannot copy");
     g->dead = n == 0;
     group_edges(f, id);
     return id;

@@ -1,7 +1,7 @@
 /* What the graph looks like before it is cut into kernels, at every level of optimisation, as it decides bits.
  *
  *   - A reduction along some axes keeps them, and a reshape drops them: so that a kernel over rows can store it.
- *   - A sum over all of a value that lies in memory in an order of its own goes along that order: a permute before it, so
+ *   - A reduction over all of a value that lies in memory in an order of its own goes along that order: a permute before it, so
  *     that its last axis is the contiguous one.
  *   - A state that becomes another state's old value is a value of its own. */
 #include <string.h>
@@ -57,16 +57,17 @@ static bool detach_states(Graph *g)
 }
 
 /* The order in which all values of n's shape that n is elementwise computed from lie in memory, if it is one and the
- * same: 0 none seen, 1 found, -1 they differ. */
-static int common_order(const Node *n, const Shape *s, const Module *m, IntList *order)
+ * same: 0 none seen, 1 found, -1 they differ.  seen: by node id, visited already. */
+static int common_order(const Node *n, const Shape *s, const Module *m, bool *seen, IntList *order)
 {
     IntList own = {0};
-    if (!shape_equal(&n->type.shape, s) || node_is_splat(n))
+    if (seen[n->id] || !shape_equal(&n->type.shape, s) || node_is_splat(n))
         return 0;
+    seen[n->id] = true;
     if (node_kind(n) == KIND_EXPR) {
         int found = 0;
         for (int i = 0; i < n->n_in && found >= 0; i++) {
-            const int more = common_order(n->in[i], s, m, order);
+            const int more = common_order(n->in[i], s, m, seen, order);
             found = more ? more : found;
         }
         return found;
@@ -89,16 +90,20 @@ static bool in_order(const IntList *order)
     return true;
 }
 
-static bool sums_all(const Node *n)
+/* Not argmax: it names an axis. */
+static bool reduces_all(const Node *n)
 {
-    return node_kind(n) == KIND_REDUCE && op_info(n->op)->data == RED_SUM && n->type.shape.rank == 0 &&
-           n->in[0]->type.shape.rank > 1;
+    return node_kind(n) == KIND_REDUCE && op_info(n->op)->data != RED_ARGMAX &&
+           n->type.shape.rank == 0 && n->in[0]->type.shape.rank > 1;
 }
 
-static bool sum_in_order(Graph *g, Node *n)
+static bool reduce_in_order(Graph *g, Node *n, Arena *scratch)
 {
     IntList order = {0};
-    if (!sums_all(n) || common_order(n->in[0], &n->in[0]->type.shape, g->module, &order) <= 0 ||
+    if (!reduces_all(n))
+        return false;
+    bool *seen = arena_array(scratch, (size_t)g->n_nodes, sizeof *seen);
+    if (common_order(n->in[0], &n->in[0]->type.shape, g->module, seen, &order) <= 0 ||
         in_order(&order))
         return false;
     Node *p = append_unary(g, n->in[0], OP_PERMUTE, "stored");
@@ -114,15 +119,17 @@ static bool sum_in_order(Graph *g, Node *n)
 void vfuse_prepare(Graph *g)
 {
     graph_drop_dead(g);
+    Arena *scratch = arena_new();
     bool changed = detach_states(g);
     for (int i = 0, n = g->n_nodes; i < n; i++) {
         Node *r = g->nodes[i];
-        changed |= sum_in_order(g, r);
+        changed |= reduce_in_order(g, r, scratch);
         if (node_kind(r) == KIND_REDUCE && !r->attrs.axes.keepdim && r->type.shape.rank > 0) {
             keep_axes(g, r);
             changed = true;
         }
     }
+    arena_free(scratch);
     if (changed)
         graph_sort(g);
 }

@@ -12,21 +12,25 @@ hftac_status hft_check_slot(const hftac_array *a, int32_t model)
     if (!a)
         return hft_fail(HFTAC_USAGE, "array is NULL");
     if (model < 0 || model >= a->n)
-        return hft_fail(HFTAC_USAGE, "there is no model %d: models are 0 to %d", model, a->n - 1);
+        return hft_fail(HFTAC_USAGE, "there is no model %d: models are 0 to %d", model,
+                        a->n - 1);
     return HFTAC_OK;
 }
 
-hftac_status hft_check_handle(const hftac_array *a, int32_t handle, int32_t count, const char *what)
+hftac_status hft_check_handle(const hftac_array *a, int32_t handle, int32_t count,
+                              const char *what)
 {
     if (!a)
         return hft_fail(HFTAC_USAGE, "array is NULL");
     if (handle < 0 || handle >= count)
-        return hft_fail(HFTAC_USAGE, "%s has no %s number %d: it has %d", a->path, what, handle, count);
+        return hft_fail(HFTAC_USAGE, "%s has no %s number %d: it has %d", a->path, what, handle,
+                        count);
     return HFTAC_OK;
 }
 
 /* Slot, handle and out parameter at once. */
-static hftac_status check_access(const hftac_array *a, int32_t model, int32_t handle, int32_t count, const char *what, const void *value)
+static hftac_status check_access(const hftac_array *a, int32_t model, int32_t handle,
+                                 int32_t count, const char *what, const void *value)
 {
     hftac_status s = hft_check_slot(a, model);
     if (!s)
@@ -38,7 +42,8 @@ static hftac_status check_access(const hftac_array *a, int32_t model, int32_t ha
 
 /* ---- Lookup: a table of rows that begin with their name ---- */
 
-static hftac_status find(const hftac_array *a, const char *what, const void *rows, size_t size, int32_t n, const char *name, int32_t *out)
+static hftac_status find(const hftac_array *a, const char *what, const void *rows, size_t size,
+                         int32_t n, const char *name, int32_t *out)
 {
     if (!out || !name)
         return hft_fail(HFTAC_USAGE, "looking for a %s: a pointer is NULL", what);
@@ -59,7 +64,8 @@ static hftac_status find(const hftac_array *a, const char *what, const void *row
             used += length;
         }
     }
-    return hft_fail(HFTAC_NOT_FOUND, "%s has no %s \"%s\"; it has: %s", a->path, what, name, n ? known : "none");
+    return hft_fail(HFTAC_NOT_FOUND, "%s has no %s \"%s\"; it has: %s", a->path, what, name,
+                    n ? known : "none");
 }
 
 /* clang-format off */
@@ -103,23 +109,27 @@ int32_t hftac_running_count(const hftac_array *a)
 
 hftac_status hftac_set_hyper(hftac_array *a, hftac_hyper hyper, int32_t model, double value)
 {
-    const hftac_status s = check_access(a, model, hyper, a ? a->about.n_hypers : 0, "hyper", &value);
+    const hftac_status s =
+        check_access(a, model, hyper, a ? a->about.n_hypers : 0, "hyper", &value);
     if (s)
         return s;
     const hftac_hyper_description *h = &a->hypers[hyper];
     if (isnan(value))
         return hft_fail(HFTAC_DATA, "hyper %s of model %d cannot be nan", h->name, model);
     if (h->is_integer && (value != floor(value) || fabs(value) > 9007199254740992.0))
-        return hft_fail(HFTAC_DATA, "hyper %s of model %d must be an integer, not %.17g", h->name, model, value);
+        return hft_fail(HFTAC_DATA, "hyper %s of model %d must be an integer, not %.17g",
+                        h->name, model, value);
     a->hyper_values[(size_t)model * a->m->n_hypers + (size_t)hyper] = value;
     return HFTAC_OK;
 }
 
-hftac_status hftac_get_hyper(const hftac_array *a, hftac_hyper hyper, int32_t model, double *value)
+hftac_status hftac_get_hyper(const hftac_array *a, hftac_hyper hyper, int32_t model,
+                             double *value)
 {
     if (value)
         *value = 0;
-    const hftac_status s = check_access(a, model, hyper, a ? a->about.n_hypers : 0, "hyper", value);
+    const hftac_status s =
+        check_access(a, model, hyper, a ? a->about.n_hypers : 0, "hyper", value);
     if (!s)
         *value = a->hyper_values[(size_t)model * a->m->n_hypers + (size_t)hyper];
     return s;
@@ -264,25 +274,30 @@ void hft_param_read(const hftac_array *a, int32_t param, int32_t model, void *va
 void hft_param_write(hftac_array *a, int32_t param, int32_t model, const void *values)
 {
     const HftacState *s = hft_model_state(a->m, (uint32_t)param);
-    Walk w = {.stored = state_of(a, s, model), .element = hftac_type_bytes((hftac_type)s->shape.dtype)};
+    Walk w = {.stored = state_of(a, s, model),
+              .element = hftac_type_bytes((hftac_type)s->shape.dtype)};
     memcpy(&w.plain, &values, sizeof values); /* only read: to_plain is false */
     walk_state(s, &w);
 }
 
-static hftac_status check_param(const hftac_array *a, hftac_param param, int32_t model, const void *values, size_t bytes)
+static hftac_status check_param(const hftac_array *a, hftac_param param, int32_t model,
+                                const void *values, size_t bytes)
 {
-    const hftac_status s = check_access(a, model, param, a ? a->about.n_params : 0, "parameter", values);
+    const hftac_status s =
+        check_access(a, model, param, a ? a->about.n_params : 0, "parameter", values);
     if (s)
         return s;
     const hftac_param_description *d = &a->params[param];
     char shape[SHAPE_TEXT_BYTES];
     if (bytes != d->bytes)
-        return hft_fail(HFTAC_USAGE, "parameter %s, %s%s, has %" PRIu64 " bytes, not %zu", d->name, hftac_type_text(d->type),
+        return hft_fail(HFTAC_USAGE, "parameter %s, %s%s, has %" PRIu64 " bytes, not %zu",
+                        d->name, hftac_type_text(d->type),
                         hft_shape_text(shape, d->rank, d->dims), d->bytes, bytes);
     return HFTAC_OK;
 }
 
-hftac_status hftac_get_param(hftac_array *a, hftac_param param, int32_t model, void *values, size_t bytes)
+hftac_status hftac_get_param(hftac_array *a, hftac_param param, int32_t model, void *values,
+                             size_t bytes)
 {
     const hftac_status s = check_param(a, param, model, values, bytes);
     if (s)
@@ -292,7 +307,8 @@ hftac_status hftac_get_param(hftac_array *a, hftac_param param, int32_t model, v
     return HFTAC_OK;
 }
 
-hftac_status hftac_set_param(hftac_array *a, hftac_param param, int32_t model, const void *values, size_t bytes)
+hftac_status hftac_set_param(hftac_array *a, hftac_param param, int32_t model,
+                             const void *values, size_t bytes)
 {
     const hftac_status s = check_param(a, param, model, values, bytes);
     if (s)
@@ -313,8 +329,12 @@ hftac_status hftac_read_model(const hftac_array *a, int32_t model, hftac_model_s
     if (s)
         return s;
     const ModelStatus *m = &a->models[model];
-    *status = (hftac_model_status){
-        .state = m->state, .text = m->text, .step = m->step, .input = m->input, .sample = m->sample, .value = m->value};
+    *status = (hftac_model_status){.state = m->state,
+                                   .text = m->text,
+                                   .step = m->step,
+                                   .input = m->input,
+                                   .sample = m->sample,
+                                   .value = m->value};
     return HFTAC_OK;
 }
 
@@ -334,23 +354,28 @@ hftac_status hftac_resume_model(hftac_array *a, int32_t model)
     return s;
 }
 
-hftac_status hftac_read_metric(const hftac_array *a, hftac_metric metric, int32_t model, double *value)
+hftac_status hftac_read_metric(const hftac_array *a, hftac_metric metric, int32_t model,
+                               double *value)
 {
     if (value)
         *value = NAN;
-    const hftac_status s = check_access(a, model, metric, a ? a->about.n_metrics : 0, "metric", value);
+    const hftac_status s =
+        check_access(a, model, metric, a ? a->about.n_metrics : 0, "metric", value);
     if (!s)
         *value = a->metric_values[(size_t)metric * (size_t)a->n + (size_t)model];
     return s;
 }
 
-hftac_status hftac_read_epoch_metric(const hftac_array *a, hftac_metric metric, int32_t model, double *value)
+hftac_status hftac_read_epoch_metric(const hftac_array *a, hftac_metric metric, int32_t model,
+                                     double *value)
 {
     if (value)
         *value = NAN;
-    const hftac_status s = check_access(a, model, metric, a ? a->about.n_metrics : 0, "metric", value);
+    const hftac_status s =
+        check_access(a, model, metric, a ? a->about.n_metrics : 0, "metric", value);
     if (!s && a->metrics[metric].from_train && a->epoch_count[model])
-        *value = a->epoch_sum[(size_t)metric * (size_t)a->n + (size_t)model] / (double)a->epoch_count[model];
+        *value = a->epoch_sum[(size_t)metric * (size_t)a->n + (size_t)model] /
+                 (double)a->epoch_count[model];
     return s;
 }
 
@@ -361,7 +386,9 @@ hftac_status hftac_set_plan(hftac_array *a, int64_t epochs, int64_t steps_per_ep
     if (!a)
         return hft_fail(HFTAC_USAGE, "array is NULL");
     if (epochs < 0 || steps_per_epoch < 0)
-        return hft_fail(HFTAC_USAGE, "a plan of %" PRId64 " epochs of %" PRId64 " steps makes no sense", epochs, steps_per_epoch);
+        return hft_fail(HFTAC_USAGE,
+                        "a plan of %" PRId64 " epochs of %" PRId64 " steps makes no sense",
+                        epochs, steps_per_epoch);
     a->scalars[HFTAC_SCALAR_EPOCHS] = (double)epochs;
     a->scalars[HFTAC_SCALAR_STEPS_PER_EPOCH] = (double)steps_per_epoch;
     return HFTAC_OK;

@@ -9,7 +9,11 @@
 #include <string.h>
 #include <sys/mman.h>
 
-enum { LINE = 64, SCRATCH_GAP = 128, HUGE_PAGE = 2 << 20 };
+enum {
+    LINE = 64,
+    SCRATCH_GAP = 128,
+    HUGE_PAGE = 2 << 20
+};
 
 /* n * size zeroed bytes; NULL and false when they do not fit or are not there. */
 static bool table(void *pointer_to_table, uint64_t n, size_t size)
@@ -46,7 +50,8 @@ static bool block(unsigned char **out, const char *what, uint64_t bytes)
 
 /* ---- Descriptions ---- */
 
-static void describe_shape(const HftacShape *shape, hftac_type *type, int32_t *rank, int64_t dims[HFTAC_MAX_DIMS], uint64_t *bytes)
+static void describe_shape(const HftacShape *shape, hftac_type *type, int32_t *rank,
+                           int64_t dims[HFTAC_MAX_DIMS], uint64_t *bytes)
 {
     *type = (hftac_type)shape->dtype;
     *rank = (int32_t)shape->rank;
@@ -67,14 +72,15 @@ static bool describe_inputs(hftac_array *a)
     for (uint32_t i = 0; i < a->m->n_inputs; i++) {
         const HftacInput *in = hft_model_input(a->m, i);
         hftac_input_description *d = &a->inputs[i];
-        *d = (hftac_input_description){.name = in->name,
-                                       .batch_axis = in->batch_axis,
-                                       .is_target = in->is_target != 0,
-                                       .is_each = in->is_each != 0,
-                                       .is_drawn = in->is_drawn != 0,
-                                       .used_by_train = hft_entry_reads(a, HFTAC_ENTRY_TRAIN, (int32_t)i),
-                                       .used_by_evaluate = hft_entry_reads(a, HFTAC_ENTRY_EVAL, (int32_t)i),
-                                       .used_by_predict = hft_entry_reads(a, HFTAC_ENTRY_PREDICT, (int32_t)i)};
+        *d = (hftac_input_description){
+            .name = in->name,
+            .batch_axis = in->batch_axis,
+            .is_target = in->is_target != 0,
+            .is_each = in->is_each != 0,
+            .is_drawn = in->is_drawn != 0,
+            .used_by_train = hft_entry_reads(a, HFTAC_ENTRY_TRAIN, (int32_t)i),
+            .used_by_evaluate = hft_entry_reads(a, HFTAC_ENTRY_EVAL, (int32_t)i),
+            .used_by_predict = hft_entry_reads(a, HFTAC_ENTRY_PREDICT, (int32_t)i)};
         describe_shape(&in->shape, &d->type, &d->rank, d->dims, &d->bytes);
     }
     return true;
@@ -110,7 +116,8 @@ static bool describe_params(hftac_array *a)
         d->name = s->name;
         d->role = (hftac_role)s->role;
         describe_shape(&s->shape, &d->type, &d->rank, d->dims, &d->bytes);
-        if (s->role == HFTAC_ROLE_COUNTER && d->type == HFTAC_I64 && d->rank == 0 && strcmp(s->name, "$step") == 0)
+        if (s->role == HFTAC_ROLE_COUNTER && d->type == HFTAC_I64 && d->rank == 0 &&
+            strcmp(s->name, "$step") == 0)
             a->step_param = (int32_t)i;
     }
     return true;
@@ -158,13 +165,15 @@ static bool plan_entry(hftac_array *a, int which)
     p->ok_index = -1;
     if (!e)
         return true;
-    if (!table(&p->values, e->n_results, sizeof *p->values) || !table(&p->faults, e->n_results, sizeof *p->faults))
+    if (!table(&p->values, e->n_results, sizeof *p->values) ||
+        !table(&p->faults, e->n_results, sizeof *p->faults))
         return false;
     for (uint32_t i = 0; i < e->n_results; i++) {
         const HftacResult *r = hft_entry_result(a->m, e, i);
         const bool factor = r->kind == HFTAC_RESULT_FACTOR;
         if (r->kind == HFTAC_RESULT_VALUE || factor)
-            p->values[p->n_values++] = (ResultRef){.index = r->index, .metric = add_metric(a, r->name, which, factor)};
+            p->values[p->n_values++] =
+                (ResultRef){.index = r->index, .metric = add_metric(a, r->name, which, factor)};
         else if (r->kind == HFTAC_RESULT_FAULT)
             p->faults[p->n_faults++] = r;
         else if (r->kind == HFTAC_RESULT_OK)
@@ -225,7 +234,8 @@ static uint64_t cut_next(Cut *c, uint64_t bytes, uint64_t copies)
 {
     const uint64_t at = c->bytes;
     uint64_t area;
-    if (__builtin_mul_overflow(bytes, copies, &area) || !round_up(area, LINE, &area) || __builtin_add_overflow(c->bytes, area, &c->bytes))
+    if (__builtin_mul_overflow(bytes, copies, &area) || !round_up(area, LINE, &area) ||
+        __builtin_add_overflow(c->bytes, area, &c->bytes))
         c->overflow = true;
     return at;
 }
@@ -233,19 +243,22 @@ static uint64_t cut_next(Cut *c, uint64_t bytes, uint64_t copies)
 static bool allocate_inputs(hftac_array *a)
 {
     const uint32_t n = a->m->n_inputs;
-    if (!table(&a->input_at, n, sizeof *a->input_at) || !table(&a->input_buffer, n, sizeof *a->input_buffer) ||
+    if (!table(&a->input_at, n, sizeof *a->input_at) ||
+        !table(&a->input_buffer, n, sizeof *a->input_buffer) ||
         !table(&a->fed, n, sizeof *a->fed))
         return false;
     Cut c = {0};
     for (uint32_t i = 0; i < n; i++)
-        cut_next(&c, hft_model_input(a->m, i)->bytes, a->inputs[i].is_each ? (uint64_t)a->n : 1);
+        cut_next(&c, hft_model_input(a->m, i)->bytes,
+                 a->inputs[i].is_each ? (uint64_t)a->n : 1);
     if (!block(&a->input_memory, "inputs", c.overflow ? UINT64_MAX : c.bytes))
         return false;
     a->about.input_bytes = c.bytes;
     c = (Cut){0};
     for (uint32_t i = 0; i < n; i++) {
         const uint64_t copies = a->inputs[i].is_each ? (uint64_t)a->n : 1;
-        a->input_buffer[i] = a->input_memory + cut_next(&c, hft_model_input(a->m, i)->bytes, copies);
+        a->input_buffer[i] =
+            a->input_memory + cut_next(&c, hft_model_input(a->m, i)->bytes, copies);
         a->input_at[i] = a->input_buffer[i];
     }
     return true;
@@ -264,7 +277,8 @@ static bool allocate_outputs(hftac_array *a)
     a->about.output_bytes = c.bytes;
     c = (Cut){0};
     for (uint32_t i = 0; i < n; i++)
-        a->output_at[i] = a->output_memory + cut_next(&c, hft_model_output(a->m, i)->bytes, (uint64_t)a->n);
+        a->output_at[i] =
+            a->output_memory + cut_next(&c, hft_model_output(a->m, i)->bytes, (uint64_t)a->n);
     return true;
 }
 
@@ -275,18 +289,21 @@ static bool allocate_state(hftac_array *a)
     if (__builtin_mul_overflow(a->m->state_bytes, (uint64_t)a->n, &d->state_bytes))
         d->state_bytes = UINT64_MAX;
     d->shared_bytes = a->m->shared_bytes;
-    if (!round_up(a->m->scratch_bytes, LINE, &stride) || __builtin_add_overflow(stride, SCRATCH_GAP, &stride) ||
+    if (!round_up(a->m->scratch_bytes, LINE, &stride) ||
+        __builtin_add_overflow(stride, SCRATCH_GAP, &stride) ||
         __builtin_mul_overflow(stride, (uint64_t)d->threads, &d->scratch_bytes))
         d->scratch_bytes = UINT64_MAX;
     a->scratch_stride = stride;
-    return block(&a->state, "the models' state", d->state_bytes) && block(&a->shared, "shared values", d->shared_bytes) &&
+    return block(&a->state, "the models' state", d->state_bytes) &&
+           block(&a->shared, "shared values", d->shared_bytes) &&
            block(&a->scratch, "scratch", d->scratch_bytes);
 }
 
 static bool allocate_partition(const hftac_array *a, Partition *p)
 {
     const uint64_t n = (uint64_t)a->n;
-    return table(&p->wanted, n, 1) && table(&p->lo, n, sizeof *p->lo) && table(&p->hi, n, sizeof *p->hi) &&
+    return table(&p->wanted, n, 1) && table(&p->lo, n, sizeof *p->lo) &&
+           table(&p->hi, n, sizeof *p->hi) &&
            table(&p->first, (uint64_t)a->about.threads + 1, sizeof *p->first);
 }
 
@@ -294,10 +311,14 @@ static bool allocate_host(hftac_array *a)
 {
     const uint64_t n = (uint64_t)a->n, n_metrics = (uint64_t)a->about.n_metrics;
     return table(&a->hyper_values, n * a->m->n_hypers, sizeof(double)) &&
-           table(&a->results, n * a->m->n_results, sizeof(double)) && table(&a->seeds, n, sizeof *a->seeds) &&
-           table(&a->frames, (uint64_t)a->about.threads, sizeof *a->frames) && table(&a->models, n, sizeof *a->models) &&
-           table(&a->metric_values, n * n_metrics, sizeof(double)) && table(&a->epoch_sum, n * n_metrics, sizeof(double)) &&
-           table(&a->epoch_count, n, sizeof *a->epoch_count) && table(&a->alive, n, 1) && table(&a->flags, n, 1) && table(&a->evaluated, n, 1) &&
+           table(&a->results, n * a->m->n_results, sizeof(double)) &&
+           table(&a->seeds, n, sizeof *a->seeds) &&
+           table(&a->frames, (uint64_t)a->about.threads, sizeof *a->frames) &&
+           table(&a->models, n, sizeof *a->models) &&
+           table(&a->metric_values, n * n_metrics, sizeof(double)) &&
+           table(&a->epoch_sum, n * n_metrics, sizeof(double)) &&
+           table(&a->epoch_count, n, sizeof *a->epoch_count) && table(&a->alive, n, 1) &&
+           table(&a->flags, n, 1) && table(&a->evaluated, n, 1) &&
            allocate_partition(a, &a->running) && allocate_partition(a, &a->others);
 }
 
@@ -339,7 +360,8 @@ static hftac_status check_options(const hftac_options *o, const char *path, cons
     if (o->threads < 0 || o->threads > 4096)
         return hft_fail(HFTAC_USAGE, "threads must be 0 to 4096, not %d", o->threads);
     if (o->models < 0 || o->models > m->n_models)
-        return hft_fail(HFTAC_USAGE, "%s holds %d models, %d were asked for", path, (int)m->n_models, o->models);
+        return hft_fail(HFTAC_USAGE, "%s holds %d models, %d were asked for", path,
+                        (int)m->n_models, o->models);
     return HFTAC_OK;
 }
 
@@ -357,13 +379,15 @@ static hftac_status build(hftac_array *a, const char *path, const hftac_options 
     a->path = strdup(path);
     if (!a->path)
         return hft_fail_memory("a path", strlen(path));
-    if (!plan_entries(a) || !describe_inputs(a) || !describe_hypers(a) || !describe_params(a) || !describe_outputs(a))
+    if (!plan_entries(a) || !describe_inputs(a) || !describe_hypers(a) || !describe_params(a) ||
+        !describe_outputs(a))
         return HFTAC_MEMORY;
     describe_array(a, wanted < a->n ? wanted : a->n);
     if (!allocate_state(a) || !allocate_inputs(a) || !allocate_outputs(a) || !allocate_host(a))
         return HFTAC_MEMORY;
     hftac_description *d = &a->about;
-    d->total_bytes = d->state_bytes + d->shared_bytes + d->scratch_bytes + d->input_bytes + d->output_bytes;
+    d->total_bytes =
+        d->state_bytes + d->shared_bytes + d->scratch_bytes + d->input_bytes + d->output_bytes;
     fill_frames(a);
     fill_values(a, o->seed);
     return hft_pool_open(a->about.threads, &a->pool);
@@ -408,11 +432,13 @@ void hftac_close(hftac_array *a)
     }
     free_partition(&a->running);
     free_partition(&a->others);
-    void *const tables[] = {a->path,         a->inputs,   a->hypers,       a->params,        a->metrics,       a->outputs,
-                            a->state,        a->shared,   a->scratch,      a->input_memory,  a->output_memory, a->input_at,
-                            a->input_buffer, a->output_at, a->fed,         a->hyper_values,  a->results,       a->seeds,
-                            a->frames,       a->models,   a->metric_values, a->epoch_sum,    a->epoch_count,   a->flags,
-                            a->evaluated,    a->alive};
+    void *const tables[] = {
+        a->path,          a->inputs,    a->hypers,       a->params,    a->metrics,
+        a->outputs,       a->state,     a->shared,       a->scratch,   a->input_memory,
+        a->output_memory, a->input_at,  a->input_buffer, a->output_at, a->fed,
+        a->hyper_values,  a->results,   a->seeds,        a->frames,    a->models,
+        a->metric_values, a->epoch_sum, a->epoch_count,  a->flags,     a->evaluated,
+        a->alive};
     for (size_t i = 0; i < sizeof tables / sizeof tables[0]; i++)
         free(tables[i]);
     hft_image_close(&a->image);

@@ -59,23 +59,23 @@ struct hftac_array {
     /* What the kernels see. */
     unsigned char *state, *shared, *scratch, *input_memory, *output_memory;
     size_t scratch_stride;
-    const void **input_at;       /* [n_inputs] now in use */
+    const void **input_at;        /* [n_inputs] now in use */
     unsigned char **input_buffer; /* [n_inputs] in input_memory */
-    void **output_at;            /* [n_outputs] */
-    int64_t *fed;                /* [n_inputs] samples fed; 0: nothing yet */
-    double *hyper_values;        /* [n][n_hypers] */
-    double *results;             /* [n][n_results] */
+    void **output_at;             /* [n_outputs] */
+    int64_t *fed;                 /* [n_inputs] samples fed; 0: nothing yet */
+    double *hyper_values;         /* [n][n_hypers] */
+    double *results;              /* [n][n_results] */
     double scalars[HFTAC_N_SCALARS];
     uint64_t *seeds;
     HftacFrame *frames; /* [threads] */
 
     /* What the host keeps. */
     ModelStatus *models;
-    double *metric_values; /* [n_metrics][n] */
-    double *epoch_sum;     /* [n_metrics][n] */
-    int64_t *epoch_count;  /* [n] steps written in this epoch */
-    unsigned char *alive;  /* [n] runs in training */
-    unsigned char *flags;  /* [n] scratch: the models that an entry shall run for */
+    double *metric_values;    /* [n_metrics][n] */
+    double *epoch_sum;        /* [n_metrics][n] */
+    int64_t *epoch_count;     /* [n] steps written in this epoch */
+    unsigned char *alive;     /* [n] runs in training */
+    unsigned char *flags;     /* [n] scratch: the models that an entry shall run for */
     unsigned char *evaluated; /* [n] models of the evaluation under way */
     bool evaluating;
     bool predicted;
@@ -90,7 +90,8 @@ struct hftac_array {
 
 /* NULL checks and ranges at the door of every public call. */
 hftac_status hft_check_slot(const hftac_array *a, int32_t model);
-hftac_status hft_check_handle(const hftac_array *a, int32_t handle, int32_t count, const char *what);
+hftac_status hft_check_handle(const hftac_array *a, int32_t handle, int32_t count,
+                              const char *what);
 
 /* Runs entry `which` for the models whose flag is set, shared part first; `p` remembers how they were divided. */
 void hft_run_entry(hftac_array *a, int which, Partition *p, const unsigned char *wanted);

@@ -14,7 +14,10 @@
 #include "runtime/error.h"
 #include "runtime/safetensors.h"
 
-enum { SUFFIX_BYTES = 48, TRIES = 100 };
+enum {
+    SUFFIX_BYTES = 48,
+    TRIES = 100
+};
 
 struct AtomicFile {
     char *path, *temporary;
@@ -36,7 +39,8 @@ static bool open_temporary(AtomicFile *f, size_t bytes)
     struct timespec t;
     clock_gettime(CLOCK_REALTIME, &t);
     for (int i = 0; i < TRIES; i++) {
-        snprintf(f->temporary, bytes, "%s.tmp-%ld-%lx", f->path, (long)getpid(), (unsigned long)t.tv_nsec + (unsigned long)i);
+        snprintf(f->temporary, bytes, "%s.tmp-%ld-%lx", f->path, (long)getpid(),
+                 (unsigned long)t.tv_nsec + (unsigned long)i);
         f->fd = open(f->temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
         if (f->fd >= 0 || errno != EEXIST)
             break;
@@ -49,7 +53,8 @@ hftac_status hft_file_create(const char *path, AtomicFile **out)
     *out = NULL;
     struct stat st;
     if (stat(path, &st) == 0 && !S_ISREG(st.st_mode))
-        return hft_fail(HFTAC_FILE, "%s: cannot write: it exists and is not a regular file", path);
+        return hft_fail(HFTAC_FILE, "%s: cannot write: it exists and is not a regular file",
+                        path);
     AtomicFile *f = calloc(1, sizeof *f);
     if (!f)
         return hft_fail_memory("a file", sizeof *f);

@@ -58,7 +58,8 @@ static bool put_integer(hftac_type to, unsigned char *out, size_t i, int64_t v)
     return false;
 }
 
-bool hft_convert(int32_t from, const unsigned char *values, hftac_type to, unsigned char *out, size_t n, size_t *bad)
+bool hft_convert(int32_t from, const unsigned char *values, hftac_type to, unsigned char *out,
+                 size_t n, size_t *bad)
 {
     for (size_t i = 0; i < n; i++) {
         if (from == HFTAC_F32) {

@@ -8,7 +8,9 @@
 #include "runtime/image.h"
 
 /* Compilers' names that /proc/cpuinfo spells otherwise. */
-static const char *const aliases[][2] = {{"lzcnt", "abm"}, {"sse3", "pni"}, {"sse4.1", "sse4_1"}, {"sse4.2", "sse4_2"}, {"cmpxchg16b", "cx16"}, {"pclmul", "pclmulqdq"}};
+static const char *const aliases[][2] = {{"lzcnt", "abm"},       {"sse3", "pni"},
+                                         {"sse4.1", "sse4_1"},   {"sse4.2", "sse4_2"},
+                                         {"cmpxchg16b", "cx16"}, {"pclmul", "pclmulqdq"}};
 
 /* Is the word w[0 .. n - 1] in the space-separated list? */
 static bool has_word(const char *list, const char *w, size_t n)
@@ -60,7 +62,8 @@ hftac_status hft_cpu_check(const char *path, const char *features)
         return HFTAC_OK;
     char *flags = read_flags();
     if (!flags)
-        return hft_fail(HFTAC_CPU, "%s: cannot learn this CPU's features from /proc/cpuinfo", path);
+        return hft_fail(HFTAC_CPU, "%s: cannot learn this CPU's features from /proc/cpuinfo",
+                        path);
     char missing[256] = "";
     size_t used = 0;
     for (const char *p = features; *p;) {
@@ -76,6 +79,9 @@ hftac_status hft_cpu_check(const char *path, const char *features)
     }
     free(flags);
     if (used)
-        return hft_fail(HFTAC_CPU, "%s: this CPU lacks%s, which the file was compiled for; compile with another -march", path, missing);
+        return hft_fail(HFTAC_CPU,
+                        "%s: this CPU lacks%s, which the file was compiled for; compile with "
+                        "another -march",
+                        path, missing);
     return HFTAC_OK;
 }

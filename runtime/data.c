@@ -46,7 +46,8 @@ static const char *wanted_text(const hftac_input_description *in, char text[SHAP
     for (int32_t k = 0; k < rank && n < SHAPE_TEXT_BYTES - 24; k++) {
         const char *comma = k ? ", " : "";
         if (dims[k] < 0)
-            n += (size_t)snprintf(text + n, SHAPE_TEXT_BYTES - n, "%s%s", comma, dims[k] == -1 ? "samples" : "models");
+            n += (size_t)snprintf(text + n, SHAPE_TEXT_BYTES - n, "%s%s", comma,
+                                  dims[k] == -1 ? "samples" : "models");
         else
             n += (size_t)snprintf(text + n, SHAPE_TEXT_BYTES - n, "%s%" PRId64, comma, dims[k]);
     }
@@ -62,7 +63,8 @@ static bool shape_fits(const Binder *b, const hftac_input_description *in, const
     for (int32_t k = 0; k < s->rank; k++) {
         if (dims[k] >= 0 && dims[k] != s->dims[k])
             return false;
-        if (dims[k] == -2 && s->dims[k] != 1 && s->dims[k] != b->a->n && s->dims[k] != b->a->about.capacity)
+        if (dims[k] == -2 && s->dims[k] != 1 && s->dims[k] != b->a->n &&
+            s->dims[k] != b->a->about.capacity)
             return false;
     }
     return true;
@@ -83,9 +85,11 @@ static void report_missing(Binder *b, const hftac_input_description *in)
     char names[512] = "", shape[SHAPE_TEXT_BYTES];
     size_t used = 0;
     for (int32_t i = 0; i < b->n_sources && used + 3 < sizeof names; i++)
-        used += (size_t)snprintf(names + used, sizeof names - used, "%s%.100s", i ? ", " : "", b->sources[i].name);
-    hft_report_add(&b->report, "there is no tensor \"%s\" (%s %s); there are: %s", in->name, hftac_type_text(in->type),
-                   wanted_text(in, shape), b->n_sources ? names : "none");
+        used += (size_t)snprintf(names + used, sizeof names - used, "%s%.100s", i ? ", " : "",
+                                 b->sources[i].name);
+    hft_report_add(&b->report, "there is no tensor \"%s\" (%s %s); there are: %s", in->name,
+                   hftac_type_text(in->type), wanted_text(in, shape),
+                   b->n_sources ? names : "none");
 }
 
 static void count_samples(Binder *b, const hftac_input_description *in, const Source *s)
@@ -97,7 +101,8 @@ static void count_samples(Binder *b, const hftac_input_description *in, const So
         b->counted = in->name;
         b->data->samples = n;
     } else if (n != b->data->samples) {
-        hft_report_add(&b->report, "\"%s\" has %" PRId64 " samples, \"%s\" has %" PRId64, in->name, n, b->counted, b->data->samples);
+        hft_report_add(&b->report, "\"%s\" has %" PRId64 " samples, \"%s\" has %" PRId64,
+                       in->name, n, b->counted, b->data->samples);
     }
 }
 
@@ -106,13 +111,15 @@ static void bind_input(Binder *b, int32_t i, const Source *s)
     const hftac_input_description *in = &b->a->inputs[i];
     char have[SHAPE_TEXT_BYTES], need[SHAPE_TEXT_BYTES];
     if (!shape_fits(b, in, s)) {
-        hft_report_add(&b->report, "\"%s\" has shape %s, needed is %s", in->name, hft_shape_text(have, s->rank, s->dims),
-                       wanted_text(in, need));
+        hft_report_add(&b->report, "\"%s\" has shape %s, needed is %s", in->name,
+                       hft_shape_text(have, s->rank, s->dims), wanted_text(in, need));
         return;
     }
     if (!hft_can_convert(s->type, in->type)) {
-        hft_report_add(&b->report, "\"%s\" is of type %s, needed is %s%s", in->name, s->type_name, hftac_type_text(in->type),
-                       in->type < HFTAC_F32 || s->type == HFTAC_F64 ? "" : " or an integer type");
+        hft_report_add(&b->report, "\"%s\" is of type %s, needed is %s%s", in->name,
+                       s->type_name, hftac_type_text(in->type),
+                       in->type < HFTAC_F32 || s->type == HFTAC_F64 ? ""
+                                                                    : " or an integer type");
         return;
     }
     count_samples(b, in, s);
@@ -125,7 +132,9 @@ static bool is_used(const hftac_array *a, int entry, int32_t i)
 {
     if (entry == HFTAC_ENTRY_PREDICT)
         return hft_entry_reads(a, entry, i);
-    return hft_entry_reads(a, HFTAC_ENTRY_TRAIN, i) || hft_entry_reads(a, HFTAC_ENTRY_EVAL, i);
+    return hft_entry_reads(a, HFTAC_ENTRY_TRAIN, i) ||
+           hft_entry_reads(a, HFTAC_ENTRY_EVAL, i) ||
+           hft_entry_reads(a, HFTAC_ENTRY_PREDICT, i);
 }
 
 static hftac_status bind_all(Binder *b)
@@ -152,7 +161,8 @@ static hftac_status bind_all(Binder *b)
 
 /* ---- Values ---- */
 
-static int64_t sample_of(const Binder *b, const hftac_input_description *in, size_t element, size_t elements_per_sample)
+static int64_t sample_of(const Binder *b, const hftac_input_description *in, size_t element,
+                         size_t elements_per_sample)
 {
     if (in->batch_axis < 0 || elements_per_sample == 0)
         return (int64_t)element;
@@ -179,14 +189,18 @@ static hftac_status convert_input(Binder *b, int32_t i, const Source *s)
         return HFTAC_OK;
     const size_t all = n * (size_t)d->copies;
     uint64_t bytes;
-    if (__builtin_mul_overflow(d->copy_bytes, (uint64_t)d->copies, &bytes) || !(d->owned = malloc(bytes ? bytes : 1)))
+    if (__builtin_mul_overflow(d->copy_bytes, (uint64_t)d->copies, &bytes) ||
+        !(d->owned = malloc(bytes ? bytes : 1)))
         return hft_fail_memory("a converted tensor", all);
     d->values = d->owned;
     size_t bad = 0;
     if (hft_convert(s->type, s->values, in->type, d->owned, all, &bad))
         return HFTAC_OK;
-    return hft_fail(HFTAC_DATA, "%s: \"%s\" is of type %s, and %" PRId64 " in sample %" PRId64 " does not fit %s", b->path, in->name,
-                    s->type_name, hft_integer_at(s->type, s->values, bad), sample_of(b, in, bad, per_sample), hftac_type_text(in->type));
+    return hft_fail(HFTAC_DATA,
+                    "%s: \"%s\" is of type %s, and %" PRId64 " in sample %" PRId64
+                    " does not fit %s",
+                    b->path, in->name, s->type_name, hft_integer_at(s->type, s->values, bad),
+                    sample_of(b, in, bad, per_sample), hftac_type_text(in->type));
 }
 
 static hftac_status check_range(const Binder *b, int32_t i, const HftacResult *r)
@@ -201,8 +215,11 @@ static hftac_status check_range(const Binder *b, int32_t i, const HftacResult *r
         char ignore[48] = "";
         if (r->has_ignore)
             snprintf(ignore, sizeof ignore, ", or %" PRId64 " to ignore it", r->ignore);
-        return hft_fail(HFTAC_DATA, "%s: \"%s\" is %" PRId64 " in sample %" PRId64 ", allowed are %" PRId64 " to %" PRId64 "%s", b->path,
-                        in->name, v, sample_of(b, in, k, elements_per_sample(in)), r->lo, r->hi - 1, ignore);
+        return hft_fail(HFTAC_DATA,
+                        "%s: \"%s\" is %" PRId64 " in sample %" PRId64 ", allowed are %" PRId64
+                        " to %" PRId64 "%s",
+                        b->path, in->name, v, sample_of(b, in, k, elements_per_sample(in)),
+                        r->lo, r->hi - 1, ignore);
     }
     return HFTAC_OK;
 }
@@ -214,7 +231,8 @@ static hftac_status check_ranges(const Binder *b, int32_t i, int which)
     const hftac_input_description *in = &b->a->inputs[i];
     hftac_status s = HFTAC_OK;
     for (int k = 0; k < p->n_faults && !s; k++)
-        if (p->faults[k]->name && strcmp(p->faults[k]->name, in->name) == 0 && in->type < HFTAC_F32)
+        if (p->faults[k]->name && strcmp(p->faults[k]->name, in->name) == 0 &&
+            in->type < HFTAC_F32)
             s = check_range(b, i, p->faults[k]);
     return s;
 }
@@ -246,11 +264,12 @@ static hftac_status data_new(const hftac_array *a, hftac_data **out)
     d->n_inputs = a->about.n_inputs;
     d->inputs = calloc((size_t)d->n_inputs + 1, sizeof *d->inputs);
     *out = d;
-    return d->inputs ? HFTAC_OK : hft_fail_memory("a data set", (uint64_t)d->n_inputs * sizeof *d->inputs);
+    return d->inputs ? HFTAC_OK
+                     : hft_fail_memory("a data set", (uint64_t)d->n_inputs * sizeof *d->inputs);
 }
 
-static hftac_status bind_sources(const hftac_array *a, hftac_data *d, const char *path, const hftac_data_options *o,
-                                 const Source *sources, int32_t n)
+static hftac_status bind_sources(const hftac_array *a, hftac_data *d, const char *path,
+                                 const hftac_data_options *o, const Source *sources, int32_t n)
 {
     static const int entries[] = {HFTAC_ENTRY_TRAIN, HFTAC_ENTRY_EVAL, HFTAC_ENTRY_PREDICT};
     static const char *const names[] = {"training", "evaluation", "prediction"};
@@ -259,12 +278,18 @@ static hftac_status bind_sources(const hftac_array *a, hftac_data *d, const char
         return hft_fail(HFTAC_USAGE, "there is no purpose number %d", (int)purpose);
     if (!a->plans[entries[purpose]].entry)
         return hft_fail(HFTAC_USAGE, "%s was compiled without %s", a->path, names[purpose]);
-    Binder b = {.a = a, .data = d, .path = path, .purpose_entry = entries[purpose], .sources = sources, .n_sources = n};
+    Binder b = {.a = a,
+                .data = d,
+                .path = path,
+                .purpose_entry = entries[purpose],
+                .sources = sources,
+                .n_sources = n};
     const hftac_status s = bind_all(&b);
     return s ? s : check_values(&b);
 }
 
-static hftac_status open_safetensors(const hftac_array *a, hftac_data *d, const char *path, const hftac_data_options *o)
+static hftac_status open_safetensors(const hftac_array *a, hftac_data *d, const char *path,
+                                     const hftac_data_options *o)
 {
     hftac_status s = hft_st_open(path, &d->file);
     if (s)
@@ -275,7 +300,11 @@ static hftac_status open_safetensors(const hftac_array *a, hftac_data *d, const 
         return hft_fail_memory("a data set", (uint64_t)n * sizeof *sources);
     for (int32_t i = 0; i < n; i++) {
         const StTensor *t = &d->file.tensors[i];
-        sources[i] = (Source){.name = t->name, .type_name = t->type_name, .type = t->type, .rank = t->rank, .values = t->values};
+        sources[i] = (Source){.name = t->name,
+                              .type_name = t->type_name,
+                              .type = t->type,
+                              .rank = t->rank,
+                              .values = t->values};
         memcpy(sources[i].dims, t->dims, sizeof t->dims);
     }
     s = bind_sources(a, d, path, o, sources, n);
@@ -284,13 +313,15 @@ static hftac_status open_safetensors(const hftac_array *a, hftac_data *d, const 
 }
 
 /* Files that are not there are missing tensors, as in a single file. */
-static hftac_status open_npy_files(const hftac_array *a, hftac_data *d, const char *folder, Source *sources, int32_t *n)
+static hftac_status open_npy_files(const hftac_array *a, hftac_data *d, const char *folder,
+                                   Source *sources, int32_t *n)
 {
     for (int32_t i = 0; i < d->n_inputs; i++) {
         char path[4096];
         const int length = snprintf(path, sizeof path, "%s/%s.npy", folder, a->inputs[i].name);
         struct stat st;
-        if (length < 0 || length >= (int)sizeof path || (stat(path, &st) != 0 && errno == ENOENT))
+        if (length < 0 || length >= (int)sizeof path ||
+            (stat(path, &st) != 0 && errno == ENOENT))
             continue;
         const hftac_status s = hft_npy_open(path, a->inputs[i].name, &d->npy[i]);
         if (s)
@@ -301,12 +332,16 @@ static hftac_status open_npy_files(const hftac_array *a, hftac_data *d, const ch
     return HFTAC_OK;
 }
 
-static hftac_status open_npy(const hftac_array *a, hftac_data *d, const char *folder, const hftac_data_options *o)
+static hftac_status open_npy(const hftac_array *a, hftac_data *d, const char *folder,
+                             const hftac_data_options *o)
 {
     Source *sources = calloc((size_t)d->n_inputs + 1, sizeof *sources);
     d->npy = calloc((size_t)d->n_inputs + 1, sizeof *d->npy);
     int32_t n = 0;
-    hftac_status s = sources && d->npy ? HFTAC_OK : hft_fail_memory("a data set", (uint64_t)d->n_inputs * sizeof *sources);
+    hftac_status s =
+        sources && d->npy
+            ? HFTAC_OK
+            : hft_fail_memory("a data set", (uint64_t)d->n_inputs * sizeof *sources);
     if (!s)
         s = open_npy_files(a, d, folder, sources, &n);
     if (!s)
@@ -324,7 +359,8 @@ static hftac_status hand_over(hftac_status s, hftac_data *d, hftac_data **data)
     return s;
 }
 
-hftac_status hftac_data_open(const hftac_array *a, const char *path, const hftac_data_options *options, hftac_data **data)
+hftac_status hftac_data_open(const hftac_array *a, const char *path,
+                             const hftac_data_options *options, hftac_data **data)
 {
     if (!data)
         return hft_fail(HFTAC_USAGE, "data is NULL");
@@ -335,7 +371,8 @@ hftac_status hftac_data_open(const hftac_array *a, const char *path, const hftac
     hftac_status s = data_new(a, &d);
     struct stat st;
     if (!s)
-        s = stat(path, &st) == 0 && S_ISDIR(st.st_mode) ? open_npy(a, d, path, options) : open_safetensors(a, d, path, options);
+        s = stat(path, &st) == 0 && S_ISDIR(st.st_mode) ? open_npy(a, d, path, options)
+                                                        : open_safetensors(a, d, path, options);
     return hand_over(s, d, data);
 }
 
@@ -343,17 +380,21 @@ static hftac_status check_tensors(const hftac_tensor *tensors, int32_t n)
 {
     for (int32_t i = 0; i < n; i++) {
         const hftac_tensor *t = &tensors[i];
-        bool ok = t->name && t->values && t->rank >= 0 && t->rank <= HFTAC_MAX_DIMS && hftac_type_bytes(t->type);
+        bool ok = t->name && t->values && t->rank >= 0 && t->rank <= HFTAC_MAX_DIMS &&
+                  hftac_type_bytes(t->type);
         for (int32_t k = 0; ok && k < t->rank; k++)
             ok = t->dims[k] >= 0;
         if (!ok)
-            return hft_fail(HFTAC_USAGE, "tensor number %d has no name or values, or a wrong type, rank or dims", i);
+            return hft_fail(
+                HFTAC_USAGE,
+                "tensor number %d has no name or values, or a wrong type, rank or dims", i);
     }
     return HFTAC_OK;
 }
 
-hftac_status hftac_data_from_memory(const hftac_array *a, const hftac_tensor *tensors, int32_t n_tensors,
-                                    const hftac_data_options *options, hftac_data **data)
+hftac_status hftac_data_from_memory(const hftac_array *a, const hftac_tensor *tensors,
+                                    int32_t n_tensors, const hftac_data_options *options,
+                                    hftac_data **data)
 {
     if (!data)
         return hft_fail(HFTAC_USAGE, "data is NULL");
@@ -368,8 +409,11 @@ hftac_status hftac_data_from_memory(const hftac_array *a, const hftac_tensor *te
         return hft_fail_memory("a data set", (uint64_t)n_tensors * sizeof *sources);
     for (int32_t i = 0; i < n_tensors; i++) {
         const hftac_tensor *t = &tensors[i];
-        sources[i] = (Source){
-            .name = t->name, .type_name = hftac_type_text(t->type), .type = (int32_t)t->type, .rank = t->rank, .values = t->values};
+        sources[i] = (Source){.name = t->name,
+                              .type_name = hftac_type_text(t->type),
+                              .type = (int32_t)t->type,
+                              .rank = t->rank,
+                              .values = t->values};
         memcpy(sources[i].dims, t->dims, sizeof t->dims);
     }
     hftac_data *d = NULL;
@@ -380,7 +424,8 @@ hftac_status hftac_data_from_memory(const hftac_array *a, const hftac_tensor *te
     return hand_over(s, d, data);
 }
 
-hftac_status hftac_data_slice(const hftac_data *whole, int64_t first, int64_t count, hftac_data **part)
+hftac_status hftac_data_slice(const hftac_data *whole, int64_t first, int64_t count,
+                              hftac_data **part)
 {
     if (!part)
         return hft_fail(HFTAC_USAGE, "part is NULL");
@@ -388,8 +433,9 @@ hftac_status hftac_data_slice(const hftac_data *whole, int64_t first, int64_t co
     if (!whole)
         return hft_fail(HFTAC_USAGE, "data is NULL");
     if (first < 0 || count < 1 || count > whole->samples || first > whole->samples - count)
-        return hft_fail(HFTAC_USAGE, "samples %" PRId64 " to %" PRId64 " are not in a data set of %" PRId64, first, first + count - 1,
-                        whole->samples);
+        return hft_fail(HFTAC_USAGE,
+                        "samples %" PRId64 " to %" PRId64 " are not in a data set of %" PRId64,
+                        first, first + count - 1, whole->samples);
     hftac_data *d = calloc(1, sizeof *d);
     DataInput *inputs = calloc((size_t)whole->n_inputs + 1, sizeof *inputs);
     if (!d || !inputs) {

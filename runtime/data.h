@@ -43,7 +43,8 @@ struct hftac_data {
 /* Converts n elements where no value is lost.  HFTAC_OK, or false and *bad is the first element that does not fit.
  * hft_can_convert: whether there is such a conversion at all. */
 bool hft_can_convert(int32_t from, hftac_type to);
-bool hft_convert(int32_t from, const unsigned char *values, hftac_type to, unsigned char *out, size_t n, size_t *bad);
+bool hft_convert(int32_t from, const unsigned char *values, hftac_type to, unsigned char *out,
+                 size_t n, size_t *bad);
 /* One element of an integer type. */
 int64_t hft_integer_at(int32_t type, const unsigned char *values, size_t i);
 

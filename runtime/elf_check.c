@@ -2,7 +2,7 @@
  *
  * The dynamic loader trusts what it reads, and runs constructors, so the headers, the segments, the dynamic section and
  * its relocations are checked first: a truncated or damaged model.so becomes an error and not a crash. */
-#include "runtime/image.h"
+#include "runtime/elf_view.h"
 
 #include <elf.h>
 #include <inttypes.h>
@@ -10,16 +10,14 @@
 
 #include "runtime/error.h"
 
+/* The view, and the DYNAMIC segment once it is seen. */
 typedef struct Elf {
-    const char *path;
-    const unsigned char *file;
-    uint64_t bytes;
-    ElfLayout *layout;
-    const Segment *dynamic; /* within a LOAD segment; NULL: none seen */
-    Segment dynamic_segment;
+    ElfView v;
+    Segment dynamic;
+    bool has_dynamic;
 } Elf;
 
-static hftac_status damaged(const Elf *e, const char *what)
+hftac_status hft_elf_damaged(const ElfView *e, const char *what)
 {
     return hft_fail(HFTAC_MODEL, "%s: not a usable model.so: %s", e->path, what);
 }
@@ -29,8 +27,7 @@ static bool within(uint64_t offset, uint64_t bytes, uint64_t limit)
     return offset <= limit && bytes <= limit - offset;
 }
 
-/* Bytes at an address, if they come from the file. */
-static const unsigned char *at_address(const Elf *e, uint64_t address, uint64_t bytes)
+const unsigned char *hft_elf_at(const ElfView *e, uint64_t address, uint64_t bytes)
 {
     for (int i = 0; i < e->layout->n_segments; i++) {
         const Segment *s = &e->layout->segments[i];
@@ -40,7 +37,7 @@ static const unsigned char *at_address(const Elf *e, uint64_t address, uint64_t 
     return NULL;
 }
 
-static bool in_memory(const Elf *e, uint64_t address, uint64_t bytes)
+bool hft_elf_in_memory(const ElfView *e, uint64_t address, uint64_t bytes)
 {
     for (int i = 0; i < e->layout->n_segments; i++) {
         const Segment *s = &e->layout->segments[i];
@@ -50,88 +47,107 @@ static bool in_memory(const Elf *e, uint64_t address, uint64_t bytes)
     return false;
 }
 
-static hftac_status check_header(const Elf *e, Elf64_Ehdr *h)
+static hftac_status check_header(const ElfView *e, Elf64_Ehdr *h)
 {
     if (e->bytes < sizeof *h)
-        return damaged(e, "the file is too short");
+        return hft_elf_damaged(e, "the file is too short");
     memcpy(h, e->file, sizeof *h);
     if (memcmp(h->e_ident, ELFMAG, SELFMAG) != 0)
-        return damaged(e, "it is not an ELF file");
-    if (h->e_ident[EI_CLASS] != ELFCLASS64 || h->e_ident[EI_DATA] != ELFDATA2LSB || h->e_machine != EM_X86_64)
-        return damaged(e, "it is not for x86-64");
+        return hft_elf_damaged(e, "it is not an ELF file");
+    if (h->e_ident[EI_CLASS] != ELFCLASS64 || h->e_ident[EI_DATA] != ELFDATA2LSB ||
+        h->e_machine != EM_X86_64)
+        return hft_elf_damaged(e, "it is not for x86-64");
     if (h->e_type != ET_DYN || h->e_ident[EI_VERSION] != EV_CURRENT)
-        return damaged(e, "it is not a shared object");
+        return hft_elf_damaged(e, "it is not a shared object");
     if (h->e_phentsize != sizeof(Elf64_Phdr) || h->e_phnum == 0 ||
         !within(h->e_phoff, (uint64_t)h->e_phnum * sizeof(Elf64_Phdr), e->bytes))
-        return damaged(e, "its program headers lie outside the file (truncated?)");
+        return hft_elf_damaged(e, "its program headers lie outside the file (truncated?)");
     if (h->e_shnum && !within(h->e_shoff, (uint64_t)h->e_shnum * h->e_shentsize, e->bytes))
-        return damaged(e, "its section headers lie outside the file (truncated?)");
+        return hft_elf_damaged(e, "its section headers lie outside the file (truncated?)");
     return HFTAC_OK;
 }
 
-static hftac_status check_segment(Elf *e, const Elf64_Phdr *p)
+static hftac_status check_segment(Elf *elf, const Elf64_Phdr *p)
 {
+    const ElfView *e = &elf->v;
+    if (p->p_type == PT_TLS || p->p_type == PT_INTERP)
+        return hft_elf_damaged(e, "it has a segment of an unexpected kind");
+    if (!within(p->p_offset, p->p_filesz, e->bytes))
+        return hft_elf_damaged(e, "a segment lies outside the file (truncated?)");
     if (p->p_type != PT_LOAD && p->p_type != PT_DYNAMIC)
         return HFTAC_OK;
-    if (!within(p->p_offset, p->p_filesz, e->bytes))
-        return damaged(e, "a segment lies outside the file (truncated?)");
     const Segment s = {.address = p->p_vaddr,
                        .bytes = p->p_memsz,
                        .offset = p->p_offset,
                        .file_bytes = p->p_filesz,
                        .flags = p->p_flags};
     if (p->p_type == PT_DYNAMIC) {
-        e->dynamic_segment = s;
-        e->dynamic = &e->dynamic_segment;
+        elf->dynamic = s;
+        elf->has_dynamic = true;
         return HFTAC_OK;
     }
     const ElfLayout *l = e->layout;
     if (l->n_segments == IMAGE_MAX_SEGMENTS)
-        return damaged(e, "it has too many segments");
-    const uint64_t end = l->n_segments ? l->segments[l->n_segments - 1].address + l->segments[l->n_segments - 1].bytes : 0;
-    if (p->p_filesz > p->p_memsz || p->p_vaddr < end || p->p_memsz > UINT64_C(1) << 40 || p->p_vaddr > UINT64_C(1) << 40 ||
-        (p->p_vaddr - p->p_offset) % 4096 != 0)
-        return damaged(e, "a segment's addresses make no sense");
+        return hft_elf_damaged(e, "it has too many segments");
+    const uint64_t end = l->n_segments ? l->segments[l->n_segments - 1].address +
+                                             l->segments[l->n_segments - 1].bytes
+                                       : 0;
+    if (p->p_filesz > p->p_memsz || p->p_vaddr < end || p->p_memsz > UINT64_C(1) << 40 ||
+        p->p_vaddr > UINT64_C(1) << 40 || (p->p_vaddr - p->p_offset) % 4096 != 0)
+        return hft_elf_damaged(e, "a segment's addresses make no sense");
     e->layout->segments[e->layout->n_segments++] = s;
     return HFTAC_OK;
 }
 
-static hftac_status check_relocations(const Elf *e, uint64_t address, uint64_t bytes)
+/* Parts of the image that the loader reads or protects by the headers' word alone. */
+static hftac_status check_part(const ElfView *e, const Elf64_Phdr *p)
 {
-    const unsigned char *p = at_address(e, address, bytes);
+    const bool trusted =
+        p->p_type == PT_GNU_RELRO || p->p_type == PT_NOTE || p->p_type == PT_GNU_PROPERTY;
+    return trusted && !hft_elf_in_memory(e, p->p_vaddr, p->p_memsz)
+               ? hft_elf_damaged(e, "a part lies outside its segments")
+               : HFTAC_OK;
+}
+
+static hftac_status check_relocations(const ElfView *e, uint64_t address, uint64_t bytes,
+                                      uint64_t n_symbols)
+{
+    const unsigned char *p = hft_elf_at(e, address, bytes);
     if (!p || bytes % sizeof(Elf64_Rela) != 0)
-        return damaged(e, "its relocations lie outside the file");
+        return hft_elf_damaged(e, "its relocations lie outside the file");
     for (uint64_t at = 0; at < bytes; at += sizeof(Elf64_Rela)) {
         Elf64_Rela r;
         memcpy(&r, p + at, sizeof r);
         const uint64_t type = ELF64_R_TYPE(r.r_info);
-        if (type != R_X86_64_RELATIVE && type != R_X86_64_64 && type != R_X86_64_GLOB_DAT && type != R_X86_64_JUMP_SLOT)
-            return damaged(e, "it has a relocation of an unexpected kind");
-        if (!in_memory(e, r.r_offset, 8))
-            return damaged(e, "a relocation points outside of it");
+        if (type != R_X86_64_RELATIVE && type != R_X86_64_64 && type != R_X86_64_GLOB_DAT &&
+            type != R_X86_64_JUMP_SLOT)
+            return hft_elf_damaged(e, "it has a relocation of an unexpected kind");
+        if (!hft_elf_in_memory(e, r.r_offset, 8))
+            return hft_elf_damaged(e, "a relocation points outside of it");
+        if (type != R_X86_64_RELATIVE && ELF64_R_SYM(r.r_info) >= n_symbols &&
+            ELF64_R_SYM(r.r_info) != 0)
+            return hft_elf_damaged(e, "a relocation has no symbol");
     }
     return HFTAC_OK;
 }
 
-/* Entries of the dynamic section that are looked at together. */
-typedef struct Dynamic {
-    uint64_t rela, rela_bytes, jmprel, jmprel_bytes, symtab, strtab, strtab_bytes, hash, gnu_hash;
-} Dynamic;
-
-static hftac_status read_dynamic_entry(const Elf *e, const Elf64_Dyn *d, Dynamic *out)
+static hftac_status read_dynamic_entry(const ElfView *e, const Elf64_Dyn *d, ElfDynamic *out)
 {
     switch (d->d_tag) {
     case DT_NEEDED:
-        return damaged(e, "it depends on other libraries");
+        return hft_elf_damaged(e, "it depends on other libraries");
     case DT_INIT:
     case DT_INIT_ARRAY:
     case DT_PREINIT_ARRAY:
     case DT_FINI:
     case DT_FINI_ARRAY:
-        return damaged(e, "it has code that runs when it is loaded");
+        return hft_elf_damaged(e, "it has code that runs when it is loaded");
     case DT_TEXTREL:
     case DT_REL:
-        return damaged(e, "it has relocations of an unexpected kind");
+    case DT_VERSYM:
+    case DT_VERNEED:
+    case DT_RELR:
+        return hft_elf_damaged(e, "it has relocations of an unexpected kind");
     case DT_RELA:
         out->rela = d->d_un.d_ptr;
         break;
@@ -165,51 +181,58 @@ static hftac_status read_dynamic_entry(const Elf *e, const Elf64_Dyn *d, Dynamic
     return HFTAC_OK;
 }
 
-static hftac_status check_dynamic(const Elf *e)
+static hftac_status read_dynamic(const ElfView *e, const Segment *segment, ElfDynamic *d)
 {
-    if (!e->dynamic)
-        return damaged(e, "it has no dynamic section");
-    const uint64_t bytes = e->dynamic->file_bytes;
-    const unsigned char *p = at_address(e, e->dynamic->address, bytes);
+    const uint64_t bytes = segment->file_bytes;
+    const unsigned char *p = hft_elf_at(e, segment->address, bytes);
     if (!p || bytes % sizeof(Elf64_Dyn) != 0)
-        return damaged(e, "its dynamic section lies outside its segments");
-    Dynamic d = {0};
-    bool ended = false;
-    for (uint64_t at = 0; at < bytes && !ended; at += sizeof(Elf64_Dyn)) {
+        return hft_elf_damaged(e, "its dynamic section lies outside its segments");
+    for (uint64_t at = 0; at < bytes; at += sizeof(Elf64_Dyn)) {
         Elf64_Dyn entry;
         memcpy(&entry, p + at, sizeof entry);
-        ended = entry.d_tag == DT_NULL;
-        const hftac_status s = read_dynamic_entry(e, &entry, &d);
+        if (entry.d_tag == DT_NULL)
+            return HFTAC_OK;
+        const hftac_status s = read_dynamic_entry(e, &entry, d);
         if (s)
             return s;
     }
-    if (!ended)
-        return damaged(e, "its dynamic section has no end");
-    if (!d.strtab_bytes || !at_address(e, d.strtab, d.strtab_bytes) || !at_address(e, d.symtab, sizeof(Elf64_Sym)) ||
-        (!d.hash && !d.gnu_hash) || (d.hash && !at_address(e, d.hash, 8)) || (d.gnu_hash && !at_address(e, d.gnu_hash, 16)))
-        return damaged(e, "its symbol table lies outside the file");
-    if (at_address(e, d.strtab, d.strtab_bytes)[d.strtab_bytes - 1] != 0)
-        return damaged(e, "its symbol names have no end");
-    hftac_status s = HFTAC_OK;
-    if (d.rela_bytes)
-        s = check_relocations(e, d.rela, d.rela_bytes);
+    return hft_elf_damaged(e, "its dynamic section has no end");
+}
+
+static hftac_status check_dynamic(const Elf *elf)
+{
+    const ElfView *e = &elf->v;
+    if (!elf->has_dynamic)
+        return hft_elf_damaged(e, "it has no dynamic section");
+    ElfDynamic d = {0};
+    uint64_t n_symbols = 0;
+    hftac_status s = read_dynamic(e, &elf->dynamic, &d);
+    if (!s)
+        s = hft_elf_check_symbols(e, &d, &n_symbols);
+    if (!s && d.rela_bytes)
+        s = check_relocations(e, d.rela, d.rela_bytes, n_symbols);
     if (!s && d.jmprel_bytes)
-        s = check_relocations(e, d.jmprel, d.jmprel_bytes);
+        s = check_relocations(e, d.jmprel, d.jmprel_bytes, n_symbols);
     return s;
 }
 
-hftac_status hft_elf_check(const char *path, const unsigned char *file, uint64_t bytes, ElfLayout *layout)
+hftac_status hft_elf_check(const char *path, const unsigned char *file, uint64_t bytes,
+                           ElfLayout *layout)
 {
     memset(layout, 0, sizeof *layout);
-    Elf e = {.path = path, .file = file, .bytes = bytes, .layout = layout};
+    Elf e = {.v = {.path = path, .file = file, .bytes = bytes, .layout = layout}};
     Elf64_Ehdr h;
-    hftac_status s = check_header(&e, &h);
+    Elf64_Phdr p;
+    hftac_status s = check_header(&e.v, &h);
     for (unsigned i = 0; !s && i < h.e_phnum; i++) {
-        Elf64_Phdr p;
         memcpy(&p, file + h.e_phoff + i * sizeof p, sizeof p);
         s = check_segment(&e, &p);
     }
+    for (unsigned i = 0; !s && i < h.e_phnum; i++) {
+        memcpy(&p, file + h.e_phoff + i * sizeof p, sizeof p);
+        s = check_part(&e.v, &p);
+    }
     if (!s && !layout->n_segments)
-        s = damaged(&e, "it has no segments");
+        s = hft_elf_damaged(&e.v, "it has no segments");
     return s ? s : check_dynamic(&e);
 }

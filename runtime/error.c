@@ -64,7 +64,8 @@ const char *hft_shape_text(char text[SHAPE_TEXT_BYTES], int32_t rank, const int6
 {
     size_t n = (size_t)snprintf(text, SHAPE_TEXT_BYTES, "[");
     for (int32_t i = 0; i < rank && n < SHAPE_TEXT_BYTES - 24; i++)
-        n += (size_t)snprintf(text + n, SHAPE_TEXT_BYTES - n, "%s%" PRId64, i ? ", " : "", dims[i]);
+        n += (size_t)snprintf(text + n, SHAPE_TEXT_BYTES - n, "%s%" PRId64, i ? ", " : "",
+                              dims[i]);
     snprintf(text + n, SHAPE_TEXT_BYTES - n, "]");
     return text;
 }
@@ -72,8 +73,8 @@ const char *hft_shape_text(char text[SHAPE_TEXT_BYTES], int32_t rank, const int6
 const char *hftac_status_text(hftac_status status)
 {
     switch (status) {
-#define HFTAC_ROW(name, number, text)                                                              \
-    case HFTAC_##name:                                                                             \
+#define HFTAC_ROW(name, number, text) \
+    case HFTAC_##name:                \
         return text;
         HFTAC_STATUS_TABLE(HFTAC_ROW)
 #undef HFTAC_ROW
@@ -84,8 +85,8 @@ const char *hftac_status_text(hftac_status status)
 const char *hftac_type_text(hftac_type type)
 {
     switch (type) {
-#define HFTAC_ROW(name, number, text, bytes, file_name)                                            \
-    case HFTAC_##name:                                                                             \
+#define HFTAC_ROW(name, number, text, bytes, file_name) \
+    case HFTAC_##name:                                  \
         return text;
         HFTAC_TYPE_TABLE(HFTAC_ROW)
 #undef HFTAC_ROW
@@ -96,8 +97,8 @@ const char *hftac_type_text(hftac_type type)
 size_t hftac_type_bytes(hftac_type type)
 {
     switch (type) {
-#define HFTAC_ROW(name, number, text, bytes, file_name)                                            \
-    case HFTAC_##name:                                                                             \
+#define HFTAC_ROW(name, number, text, bytes, file_name) \
+    case HFTAC_##name:                                  \
         return bytes;
         HFTAC_TYPE_TABLE(HFTAC_ROW)
 #undef HFTAC_ROW

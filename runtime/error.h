@@ -4,10 +4,13 @@
 
 #include "runtime/hftac.h"
 
-enum { ERROR_TEXT_BYTES = 8192 };
+enum {
+    ERROR_TEXT_BYTES = 8192
+};
 
 /* Sets this thread's sentence and returns the status. */
-hftac_status hft_fail(hftac_status status, const char *format, ...) __attribute__((format(printf, 2, 3)));
+hftac_status hft_fail(hftac_status status, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
 hftac_status hft_fail_memory(const char *what, uint64_t bytes);
 /* As hft_fail(HFTAC_FILE), with the text of errno value `error` at the end: "PATH: cannot read: No such file ..." */
 hftac_status hft_fail_file(const char *path, const char *what, int error);
@@ -24,7 +27,9 @@ void hft_report_add(Report *r, const char *format, ...) __attribute__((format(pr
 hftac_status hft_report_fail(const Report *r, hftac_status status, const char *head);
 
 /* "[32, 64]" into text. */
-enum { SHAPE_TEXT_BYTES = 200 };
+enum {
+    SHAPE_TEXT_BYTES = 200
+};
 const char *hft_shape_text(char text[SHAPE_TEXT_BYTES], int32_t rank, const int64_t *dims);
 
 #endif

@@ -81,8 +81,9 @@ typedef struct hftac_data hftac_data;
 
 typedef struct hftac_options {
     int32_t threads; /* 0: as many as this process may use CPUs; never more than models */
-    int32_t models;  /* use only slots 0 .. models - 1; 0: all that were compiled in.  Memory is for these */
-    uint64_t seed;   /* slot b's seed is seed + b until set */
+    int32_t
+        models; /* use only slots 0 .. models - 1; 0: all that were compiled in.  Memory is for these */
+    uint64_t seed; /* slot b's seed is seed + b until set */
 } hftac_options;
 
 /* Opens a model.so.  The file is checked (form, version, CPU features) before any of its code runs.  All memory that
@@ -90,7 +91,9 @@ typedef struct hftac_options {
 HFTAC_TRY hftac_open(const char *path, const hftac_options *options, hftac_array **array);
 HFTAC_API void hftac_close(hftac_array *array);
 
-enum { HFTAC_MAX_DIMS = 8 };
+enum {
+    HFTAC_MAX_DIMS = 8
+};
 
 /* What the array is.  Pointers in this and the following descriptions live until hftac_close. */
 typedef struct hftac_description {
@@ -129,14 +132,17 @@ typedef struct hftac_input_description {
 } hftac_input_description;
 
 HFTAC_TRY hftac_find_input(const hftac_array *array, const char *name, hftac_input *input);
-HFTAC_API const hftac_input_description *hftac_describe_input(const hftac_array *array, hftac_input input);
+HFTAC_API const hftac_input_description *hftac_describe_input(const hftac_array *array,
+                                                              hftac_input input);
 
 /* Copies `samples` samples, of the input's type, in row-major order, with `samples` at the batch axis; an `each` input takes
  * one block per slot in use, one after the other.  For evaluation and prediction samples may be fewer than N: the rest
  * repeats sample 0.  An input without a batch axis is copied whole, whatever `samples` says. */
-HFTAC_TRY hftac_feed(hftac_array *array, hftac_input input, const void *values, int64_t samples);
+HFTAC_TRY hftac_feed(hftac_array *array, hftac_input input, const void *values,
+                     int64_t samples);
 /* The same for one slot of an `each` input. */
-HFTAC_TRY hftac_feed_model(hftac_array *array, hftac_input input, int32_t model, const void *values, int64_t samples);
+HFTAC_TRY hftac_feed_model(hftac_array *array, hftac_input input, int32_t model,
+                           const void *values, int64_t samples);
 /* Uses the caller's memory, a whole batch of N samples (aligned as its type), without a copy, until the input is fed
  * again; the memory must stay until then and must not change during a step. */
 HFTAC_TRY hftac_feed_borrowed(hftac_array *array, hftac_input input, const void *values);
@@ -164,11 +170,13 @@ typedef struct hftac_hyper_description {
 } hftac_hyper_description;
 
 HFTAC_TRY hftac_find_hyper(const hftac_array *array, const char *name, hftac_hyper *hyper);
-HFTAC_API const hftac_hyper_description *hftac_describe_hyper(const hftac_array *array, hftac_hyper hyper);
+HFTAC_API const hftac_hyper_description *hftac_describe_hyper(const hftac_array *array,
+                                                              hftac_hyper hyper);
 /* Takes effect with the next step.  NaN, and a fraction for an integer hyper, are refused; a value outside the
  * domain is not: hftac_hyper_in_domain tells (1 inside or no domain, else 0). */
 HFTAC_TRY hftac_set_hyper(hftac_array *array, hftac_hyper hyper, int32_t model, double value);
-HFTAC_TRY hftac_get_hyper(const hftac_array *array, hftac_hyper hyper, int32_t model, double *value);
+HFTAC_TRY hftac_get_hyper(const hftac_array *array, hftac_hyper hyper, int32_t model,
+                          double *value);
 HFTAC_API int hftac_hyper_in_domain(const hftac_array *array, hftac_hyper hyper, double value);
 
 /* ---- Seeds and initial values ---- */
@@ -185,10 +193,10 @@ HFTAC_TRY hftac_reset_model(hftac_array *array, int32_t model);
 typedef int32_t hftac_param;
 
 typedef enum hftac_role {
-    HFTAC_PARAMETER, /* trained; saved under its name */
-    HFTAC_BUFFER,    /* e.g. running_mean; saved under its name */
-    HFTAC_OPTIMIZER, /* the optimizer's, e.g. moments */
-    HFTAC_COUNTER,   /* "$step": updates done */
+    HFTAC_PARAMETER,  /* trained; saved under its name */
+    HFTAC_BUFFER,     /* e.g. running_mean; saved under its name */
+    HFTAC_OPTIMIZER,  /* the optimizer's, e.g. moments */
+    HFTAC_COUNTER,    /* "$step": updates done */
     HFTAC_ACCUMULATOR /* of an evaluation */
 } hftac_role;
 
@@ -202,10 +210,13 @@ typedef struct hftac_param_description {
 } hftac_param_description;
 
 HFTAC_TRY hftac_find_param(const hftac_array *array, const char *name, hftac_param *param);
-HFTAC_API const hftac_param_description *hftac_describe_param(const hftac_array *array, hftac_param param);
+HFTAC_API const hftac_param_description *hftac_describe_param(const hftac_array *array,
+                                                              hftac_param param);
 /* Row-major, `bytes` must be the description's. */
-HFTAC_TRY hftac_get_param(hftac_array *array, hftac_param param, int32_t model, void *values, size_t bytes);
-HFTAC_TRY hftac_set_param(hftac_array *array, hftac_param param, int32_t model, const void *values, size_t bytes);
+HFTAC_TRY hftac_get_param(hftac_array *array, hftac_param param, int32_t model, void *values,
+                          size_t bytes);
+HFTAC_TRY hftac_set_param(hftac_array *array, hftac_param param, int32_t model,
+                          const void *values, size_t bytes);
 
 /* ---- Training ---- */
 
@@ -217,7 +228,9 @@ HFTAC_API int64_t hftac_epoch(const hftac_array *array);
 HFTAC_TRY hftac_set_epoch(hftac_array *array, int64_t epoch);
 /* Ends the epoch: the epoch's number goes up, hftac_read_epoch_metric starts anew.  A schedule that follows a metric takes each
  * model's own latest value of it; HFTAC_NO_METRIC if there is none. */
-enum { HFTAC_NO_METRIC = -1 };
+enum {
+    HFTAC_NO_METRIC = -1
+};
 HFTAC_TRY hftac_epoch_end(hftac_array *array, int32_t metric);
 
 /* One step of all running models on what was fed.  OK also if models diverge or meet a bad label: see their state; a model
@@ -235,11 +248,13 @@ typedef enum hftac_model_state {
 
 typedef struct hftac_model_status {
     hftac_model_state state;
-    const char *text;  /* "running"; "model 3 diverged in step 17: loss is nan"; until the model's state changes */
+    const char *
+        text; /* "running"; "model 3 diverged in step 17: loss is nan"; until the model's state changes */
     int64_t step;      /* at which it diverged or met the fault, else 0 */
     const char *input; /* FAULT: the input that held the bad value (or NULL) */
-    int64_t sample;    /* FAULT: number of the sample in the data set (hftac_train_epoch) or in the batch */
-    int64_t value;     /* FAULT: the bad value */
+    int64_t
+        sample; /* FAULT: number of the sample in the data set (hftac_train_epoch) or in the batch */
+    int64_t value; /* FAULT: the bad value */
 } hftac_model_status;
 
 HFTAC_TRY hftac_read_model(const hftac_array *array, int32_t model, hftac_model_status *status);
@@ -257,16 +272,20 @@ typedef struct hftac_metric_description {
     const char *name;   /* "loss", "acc", "schedule" */
     int32_t from_train; /* a training step gives it */
     int32_t from_evaluation;
-    int32_t is_factor; /* the schedule's factor of the learning rate, not a measure of quality */
+    int32_t
+        is_factor; /* the schedule's factor of the learning rate, not a measure of quality */
 } hftac_metric_description;
 
 HFTAC_TRY hftac_find_metric(const hftac_array *array, const char *name, hftac_metric *metric);
-HFTAC_API const hftac_metric_description *hftac_describe_metric(const hftac_array *array, hftac_metric metric);
+HFTAC_API const hftac_metric_description *hftac_describe_metric(const hftac_array *array,
+                                                                hftac_metric metric);
 /* What the last training step or the last complete evaluation gave, whichever was later; NaN if there was none.  A model
  * that stopped keeps the value of its last step. */
-HFTAC_TRY hftac_read_metric(const hftac_array *array, hftac_metric metric, int32_t model, double *value);
+HFTAC_TRY hftac_read_metric(const hftac_array *array, hftac_metric metric, int32_t model,
+                            double *value);
 /* Mean over this epoch's training steps that the model wrote (NaN: none). */
-HFTAC_TRY hftac_read_epoch_metric(const hftac_array *array, hftac_metric metric, int32_t model, double *value);
+HFTAC_TRY hftac_read_epoch_metric(const hftac_array *array, hftac_metric metric, int32_t model,
+                                  double *value);
 
 /* ---- Evaluation and prediction, batch by batch ---- */
 
@@ -285,23 +304,25 @@ typedef struct hftac_output_description {
     int32_t rank;
     int64_t dims[HFTAC_MAX_DIMS]; /* one batch of one model */
     int32_t batch_axis;           /* the axis that comes from N, or -1 */
-    int64_t per_sample;           /* its extent per sample: dims[batch_axis] == N * per_sample */
+    int64_t per_sample; /* its extent per sample: dims[batch_axis] == N * per_sample */
     uint64_t bytes;
 } hftac_output_description;
 
 HFTAC_TRY hftac_find_output(const hftac_array *array, const char *name, hftac_output *output);
-HFTAC_API const hftac_output_description *hftac_describe_output(const hftac_array *array, hftac_output output);
+HFTAC_API const hftac_output_description *hftac_describe_output(const hftac_array *array,
+                                                                hftac_output output);
 /* All models, running or not, on what was fed. */
 HFTAC_TRY hftac_predict_step(hftac_array *array, int64_t n_valid);
 /* One model's output of the last hftac_predict_step, valid until the next. */
-HFTAC_TRY hftac_read_output(const hftac_array *array, hftac_output output, int32_t model, const void **values);
+HFTAC_TRY hftac_read_output(const hftac_array *array, hftac_output output, int32_t model,
+                            const void **values);
 
 /* ---- Data sets ---- */
 
 typedef enum hftac_purpose {
-    HFTAC_FOR_TRAINING,   /* and evaluation, where that needs no other inputs */
+    HFTAC_FOR_TRAINING, /* and evaluation, where that needs no other inputs */
     HFTAC_FOR_EVALUATION,
-    HFTAC_FOR_PREDICTION  /* targets may be missing and are not looked at */
+    HFTAC_FOR_PREDICTION /* targets may be missing and are not looked at */
 } hftac_purpose;
 
 typedef struct hftac_data_options {
@@ -321,18 +342,21 @@ typedef struct hftac_tensor {
 /* Opens a .safetensors file, or a directory of NAME.npy files, with tensors named as the inputs, and checks all of it: missing tensors, shapes, types, labels and
  * indices out of range.  Integers are converted where no value is lost.  Other tensors in the file are left alone.
  * The data set may be used with this array only, and closed before or after it. */
-HFTAC_TRY hftac_data_open(const hftac_array *array, const char *path, const hftac_data_options *options, hftac_data **data);
+HFTAC_TRY hftac_data_open(const hftac_array *array, const char *path,
+                          const hftac_data_options *options, hftac_data **data);
 /* The same from memory, which must stay until hftac_data_close. */
-HFTAC_TRY hftac_data_from_memory(const hftac_array *array, const hftac_tensor *tensors, int32_t n_tensors,
-                                 const hftac_data_options *options, hftac_data **data);
+HFTAC_TRY hftac_data_from_memory(const hftac_array *array, const hftac_tensor *tensors,
+                                 int32_t n_tensors, const hftac_data_options *options,
+                                 hftac_data **data);
 /* Samples first .. first + count - 1 of `whole` as a data set of its own; `whole` must stay open meanwhile. */
-HFTAC_TRY hftac_data_slice(const hftac_data *whole, int64_t first, int64_t count, hftac_data **part);
+HFTAC_TRY hftac_data_slice(const hftac_data *whole, int64_t first, int64_t count,
+                           hftac_data **part);
 HFTAC_API void hftac_data_close(hftac_data *data);
 HFTAC_API int64_t hftac_data_samples(const hftac_data *data);
 
 /* Where a loop over a data set stands, for a callback. */
 typedef struct hftac_progress {
-    int64_t epoch;         /* hftac_epoch */
+    int64_t epoch;          /* hftac_epoch */
     int64_t batch, batches; /* batches done, and to do in all, in this call */
     int64_t samples;        /* samples done in this call */
 } hftac_progress;
@@ -343,7 +367,7 @@ typedef int hftac_callback(void *context, const hftac_progress *progress);
 typedef enum hftac_shuffle {
     HFTAC_SHUFFLE_SAME, /* one order for all models */
     HFTAC_SHUFFLE_NONE,
-    HFTAC_SHUFFLE_EACH  /* every model its own; all batch inputs must be `each` */
+    HFTAC_SHUFFLE_EACH /* every model its own; all batch inputs must be `each` */
 } hftac_shuffle;
 
 typedef struct hftac_train_options {
@@ -361,7 +385,8 @@ typedef struct hftac_pass {
 
 /* Trains once over the data.  Sets the plan's steps per epoch if it was 0; the caller ends the epoch with hftac_epoch_end.  Ends early, with HFTAC_OK,
  * when no model runs any more.  Fewer samples than N is an error.  `pass` may be NULL. */
-HFTAC_TRY hftac_train_epoch(hftac_array *array, hftac_data *data, const hftac_train_options *options, hftac_pass *pass);
+HFTAC_TRY hftac_train_epoch(hftac_array *array, hftac_data *data,
+                            const hftac_train_options *options, hftac_pass *pass);
 
 typedef struct hftac_evaluate_options {
     int32_t running_only; /* as in hftac_evaluate_begin */
@@ -370,7 +395,8 @@ typedef struct hftac_evaluate_options {
 } hftac_evaluate_options;
 
 /* Every sample once, whatever N; the metrics are then read by hftac_read_metric. */
-HFTAC_TRY hftac_evaluate(hftac_array *array, hftac_data *data, const hftac_evaluate_options *options, hftac_pass *pass);
+HFTAC_TRY hftac_evaluate(hftac_array *array, hftac_data *data,
+                         const hftac_evaluate_options *options, hftac_pass *pass);
 
 /* Receives a batch: samples first .. first + n_valid - 1 are in the outputs (hftac_read_output).  As hftac_callback. */
 typedef int hftac_sink(void *context, int64_t first, int64_t n_valid);
@@ -394,7 +420,8 @@ typedef struct hftac_load_options {
 
 /* Checks all of the file before it changes anything; the error lists every missing and unexpected key and every difference in shape and type.
  * A tensor of shape [1] may stand for a scalar. */
-HFTAC_TRY hftac_load_model(hftac_array *array, int32_t model, const char *path, const hftac_load_options *options);
+HFTAC_TRY hftac_load_model(hftac_array *array, int32_t model, const char *path,
+                           const hftac_load_options *options);
 /* A file: into every model in use.  A directory: model-NNN.safetensors into slot NNN, all of them must be there. */
 HFTAC_TRY hftac_load(hftac_array *array, const char *path, const hftac_load_options *options);
 

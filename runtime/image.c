@@ -71,7 +71,8 @@ hftac_status hft_image_open(const char *path, Image *image)
     image->base = map->l_addr;
     image->model = dlsym(image->handle, HFTAC_ABI_SYMBOL);
     if (!image->model) {
-        s = hft_fail(HFTAC_MODEL, "%s: not a model.so: it has no symbol %s", path, HFTAC_ABI_SYMBOL);
+        s = hft_fail(HFTAC_MODEL, "%s: not a model.so: it has no symbol %s", path,
+                     HFTAC_ABI_SYMBOL);
         goto fail;
     }
     s = hft_model_check(path, image);

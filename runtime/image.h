@@ -7,7 +7,9 @@
 #include "runtime/hftac.h"
 #include "runtime/model_abi.h"
 
-enum { IMAGE_MAX_SEGMENTS = 32 };
+enum {
+    IMAGE_MAX_SEGMENTS = 32
+};
 
 typedef struct Segment {
     uint64_t address, bytes, offset, file_bytes;
@@ -32,7 +34,8 @@ hftac_status hft_image_open(const char *path, Image *image);
 void hft_image_close(Image *image);
 
 /* The headers of a shared object for this machine whose parts all lie within the file. */
-hftac_status hft_elf_check(const char *path, const unsigned char *file, uint64_t bytes, ElfLayout *layout);
+hftac_status hft_elf_check(const char *path, const unsigned char *file, uint64_t bytes,
+                           ElfLayout *layout);
 /* The descriptor's magic, version, sizes, pointers and numbers. */
 hftac_status hft_model_check(const char *path, const Image *image);
 /* The CPU has every one of the space-separated features, named as in /proc/cpuinfo. */

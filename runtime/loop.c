@@ -26,7 +26,8 @@ static uint64_t below(uint64_t *state, uint64_t n)
     return (uint64_t)(((Product)splitmix(state) * n) >> 64);
 }
 
-static void fill_order(int64_t *order, int64_t first, int64_t n, bool shuffled, uint64_t seed, int64_t epoch)
+static void fill_order(int64_t *order, int64_t first, int64_t n, bool shuffled, uint64_t seed,
+                       int64_t epoch)
 {
     for (int64_t i = 0; i < n; i++)
         order[i] = first + i;
@@ -67,9 +68,11 @@ void hft_loop_feed(Loop *l, int64_t n)
     l->a->sample_numbers_stride = l->stride;
 }
 
-hftac_status hft_loop_open(Loop *l, hftac_array *a, const hftac_data *data, int entry, bool each)
+hftac_status hft_loop_open(Loop *l, hftac_array *a, const hftac_data *data, int entry,
+                           bool each)
 {
-    *l = (Loop){.a = a, .data = data, .entry = entry, .stride = each ? (size_t)data->samples : 0};
+    *l = (Loop){
+        .a = a, .data = data, .entry = entry, .stride = each ? (size_t)data->samples : 0};
     for (int32_t i = 0; i < data->n_inputs; i++)
         if (hft_entry_reads(a, entry, i) && !data->inputs[i].values && !a->inputs[i].is_drawn)
             return hft_fail(HFTAC_DATA, "the data set has no tensor \"%s\"", a->inputs[i].name);
@@ -87,7 +90,8 @@ void hft_loop_close(Loop *l)
     free(l->order);
 }
 
-hftac_status hft_loop_check(const hftac_array *a, const hftac_data *data, int entry, const char *what)
+hftac_status hft_loop_check(const hftac_array *a, const hftac_data *data, int entry,
+                            const char *what)
 {
     if (!a || !data)
         return hft_fail(HFTAC_USAGE, "array or data is NULL");
@@ -98,13 +102,17 @@ hftac_status hft_loop_check(const hftac_array *a, const hftac_data *data, int en
     return HFTAC_OK;
 }
 
-static hftac_status report_progress(const Loop *l, hftac_callback *callback, void *context, int64_t batch, int64_t batches)
+static hftac_status report_progress(const Loop *l, hftac_callback *callback, void *context,
+                                    int64_t batch, int64_t batches)
 {
     if (!callback)
         return HFTAC_OK;
-    const hftac_progress p = {.epoch = hftac_epoch(l->a), .batch = batch, .batches = batches, .samples = l->at};
-    return callback(context, &p) ? hft_fail(HFTAC_INTERRUPTED, "interrupted after batch %" PRId64 " of %" PRId64, batch, batches)
-                                 : HFTAC_OK;
+    const hftac_progress p = {
+        .epoch = hftac_epoch(l->a), .batch = batch, .batches = batches, .samples = l->at};
+    return callback(context, &p)
+               ? hft_fail(HFTAC_INTERRUPTED, "interrupted after batch %" PRId64 " of %" PRId64,
+                          batch, batches)
+               : HFTAC_OK;
 }
 
 /* ---- Training ---- */
@@ -112,8 +120,11 @@ static hftac_status report_progress(const Loop *l, hftac_callback *callback, voi
 static hftac_status check_each(const hftac_array *a)
 {
     for (int32_t i = 0; i < a->about.n_inputs; i++)
-        if (hft_entry_reads(a, HFTAC_ENTRY_TRAIN, i) && a->inputs[i].batch_axis >= 0 && !a->inputs[i].is_each)
-            return hft_fail(HFTAC_USAGE, "an order for each model needs inputs for each model, but %s is shared by all (declare it `each`)",
+        if (hft_entry_reads(a, HFTAC_ENTRY_TRAIN, i) && a->inputs[i].batch_axis >= 0 &&
+            !a->inputs[i].is_each)
+            return hft_fail(HFTAC_USAGE,
+                            "an order for each model needs inputs for each model, but %s is "
+                            "shared by all (declare it `each`)",
                             a->inputs[i].name);
     return HFTAC_OK;
 }
@@ -123,7 +134,8 @@ static void order_epoch(Loop *l, const hftac_train_options *o)
     const int64_t n = l->data->samples, epoch = hftac_epoch(l->a);
     const bool shuffled = o->shuffle != HFTAC_SHUFFLE_NONE;
     for (int32_t b = 0; b < (l->stride ? l->a->n : 1); b++)
-        fill_order(l->order + (size_t)b * l->stride, l->data->first, n, shuffled, o->seed + (uint64_t)b, epoch);
+        fill_order(l->order + (size_t)b * l->stride, l->data->first, n, shuffled,
+                   o->seed + (uint64_t)b, epoch);
 }
 
 static hftac_status train_batches(Loop *l, const hftac_train_options *o, hftac_pass *pass)
@@ -145,7 +157,8 @@ static hftac_status train_batches(Loop *l, const hftac_train_options *o, hftac_p
     return s;
 }
 
-hftac_status hftac_train_epoch(hftac_array *a, hftac_data *data, const hftac_train_options *options, hftac_pass *pass)
+hftac_status hftac_train_epoch(hftac_array *a, hftac_data *data,
+                               const hftac_train_options *options, hftac_pass *pass)
 {
     const hftac_train_options defaults = {0}, *o = options ? options : &defaults;
     hftac_pass ignored;
@@ -157,7 +170,9 @@ hftac_status hftac_train_epoch(hftac_array *a, hftac_data *data, const hftac_tra
     if (s)
         return s;
     if (data->samples < a->m->batch)
-        return hft_fail(HFTAC_DATA, "the data set has %" PRId64 " samples, a batch needs %" PRId64, data->samples, a->m->batch);
+        return hft_fail(HFTAC_DATA,
+                        "the data set has %" PRId64 " samples, a batch needs %" PRId64,
+                        data->samples, a->m->batch);
     if (a->scalars[HFTAC_SCALAR_STEPS_PER_EPOCH] == 0)
         a->scalars[HFTAC_SCALAR_STEPS_PER_EPOCH] = (double)(data->samples / a->m->batch);
     Loop l;
@@ -201,7 +216,8 @@ static hftac_status evaluate_batches(Loop *l, const hftac_evaluate_options *o, h
     return s ? s : hftac_evaluate_end(l->a);
 }
 
-hftac_status hftac_evaluate(hftac_array *a, hftac_data *data, const hftac_evaluate_options *options, hftac_pass *pass)
+hftac_status hftac_evaluate(hftac_array *a, hftac_data *data,
+                            const hftac_evaluate_options *options, hftac_pass *pass)
 {
     const hftac_evaluate_options defaults = {0};
     hftac_pass ignored;

@@ -10,7 +10,10 @@
 #include "runtime/error.h"
 #include "runtime/image.h"
 
-enum { MAX_MODELS = 1 << 20, MAX_ROWS = 1 << 20 };
+enum {
+    MAX_MODELS = 1 << 20,
+    MAX_ROWS = 1 << 20
+};
 
 typedef struct Check {
     const char *path;
@@ -31,7 +34,8 @@ static const Segment *segment_of(const Image *image, const void *p, uint64_t byt
     const uint64_t address = (uintptr_t)p - image->base;
     for (int i = 0; i < image->layout.n_segments; i++) {
         const Segment *s = &image->layout.segments[i];
-        if (address >= s->address && address - s->address <= s->bytes && bytes <= s->bytes - (address - s->address))
+        if (address >= s->address && address - s->address <= s->bytes &&
+            bytes <= s->bytes - (address - s->address))
             return s;
     }
     return NULL;
@@ -60,7 +64,8 @@ static bool check_function(Check *c, HftacRegionFn *fn, bool required)
     if (!p)
         return required ? fault(c, "an entry point has no code") : true;
     const Segment *s = segment_of(c->image, p, 1);
-    return s && (s->flags & PF_X) ? true : fault(c, "an entry point's code lies outside the file");
+    return s && (s->flags & PF_X) ? true
+                                  : fault(c, "an entry point's code lies outside the file");
 }
 
 static bool check_table(Check *c, const void *rows, uint32_t n, uint32_t size, size_t least)
@@ -69,10 +74,12 @@ static bool check_table(Check *c, const void *rows, uint32_t n, uint32_t size, s
         return true;
     if (size < least || size % 8 != 0 || size > 65536 || n > MAX_ROWS)
         return fault(c, "a table's size is wrong");
-    return readable(c, rows, (uint64_t)n * size, 8) ? true : fault(c, "a table lies outside the file");
+    return readable(c, rows, (uint64_t)n * size, 8) ? true
+                                                    : fault(c, "a table lies outside the file");
 }
 
-static bool check_shape(Check *c, const HftacShape *shape, int32_t batch_axis, int64_t per_sample, uint64_t bytes)
+static bool check_shape(Check *c, const HftacShape *shape, int32_t batch_axis,
+                        int64_t per_sample, uint64_t bytes)
 {
     uint64_t need = 0;
     if (!hft_shape_bytes(shape, &need) || need > bytes)
@@ -91,15 +98,19 @@ static bool check_layout(Check *c, const HftacState *s)
     for (uint32_t k = 0; k < s->shape.rank; k++)
         if (s->layout[k] < s->shape.rank)
             seen |= 1u << s->layout[k];
-    return seen == (1u << s->shape.rank) - 1 ? true : fault(c, "a state's layout is not a permutation of its axes");
+    return seen == (1u << s->shape.rank) - 1
+               ? true
+               : fault(c, "a state's layout is not a permutation of its axes");
 }
 
 static bool check_state(Check *c, const HftacState *s)
 {
-    if (!check_string(c, s->name) || !check_shape(c, &s->shape, -1, 1, s->bytes) || !check_layout(c, s))
+    if (!check_string(c, s->name) || !check_shape(c, &s->shape, -1, 1, s->bytes) ||
+        !check_layout(c, s))
         return false;
     const uint64_t block = c->m->state_bytes;
-    if (s->offset > block || s->bytes > block - s->offset || s->offset % hftac_type_bytes((hftac_type)s->shape.dtype) != 0)
+    if (s->offset > block || s->bytes > block - s->offset ||
+        s->offset % hftac_type_bytes((hftac_type)s->shape.dtype) != 0)
         return fault(c, "a state lies outside the model's block");
     return s->role <= HFTAC_ROLE_METRIC ? true : fault(c, "a state has an unknown role");
 }
@@ -127,7 +138,8 @@ static bool check_entry(Check *c, const HftacEntry *e)
         const HftacResult *r = hft_entry_result(c->m, e, i);
         if (r->name && !check_string(c, r->name))
             return false;
-        if (r->index >= c->m->n_results || (r->kind == HFTAC_RESULT_FAULT && r->index + 1 >= c->m->n_results))
+        if (r->index >= c->m->n_results ||
+            (r->kind == HFTAC_RESULT_FAULT && r->index + 1 >= c->m->n_results))
             return fault(c, "a result's position is out of range");
         if (!r->name && (r->kind == HFTAC_RESULT_VALUE || r->kind == HFTAC_RESULT_FACTOR))
             return fault(c, "a result has no name");
@@ -141,7 +153,8 @@ static bool check_numbers(Check *c)
     const uint64_t limit = UINT64_C(1) << 46;
     if (m->n_models < 1 || m->n_models > MAX_MODELS || m->batch < 0 || m->epochs < 0)
         return fault(c, "its number of models, batch or epochs makes no sense");
-    if (m->state_bytes > limit || m->shared_bytes > limit || m->scratch_bytes > limit || m->state_bytes % 64 != 0)
+    if (m->state_bytes > limit || m->shared_bytes > limit || m->scratch_bytes > limit ||
+        m->state_bytes % 64 != 0)
         return fault(c, "its memory sizes make no sense");
     if (m->n_inputs > 128 || m->n_entries > 64 || m->n_results > MAX_ROWS)
         return fault(c, "it has too many inputs, entry points or results");
@@ -160,11 +173,13 @@ static bool check_rows(Check *c)
     bool ok = true;
     for (uint32_t i = 0; ok && i < m->n_inputs; i++) {
         const HftacInput *in = hft_model_input(m, i);
-        ok = check_string(c, in->name) && check_shape(c, &in->shape, in->batch_axis, 1, in->bytes);
+        ok = check_string(c, in->name) &&
+             check_shape(c, &in->shape, in->batch_axis, 1, in->bytes);
     }
     for (uint32_t i = 0; ok && i < m->n_outputs; i++) {
         const HftacOutput *out = hft_model_output(m, i);
-        ok = check_string(c, out->name) && check_shape(c, &out->shape, out->batch_axis, out->per_sample, out->bytes);
+        ok = check_string(c, out->name) &&
+             check_shape(c, &out->shape, out->batch_axis, out->per_sample, out->bytes);
     }
     for (uint32_t i = 0; ok && i < m->n_states; i++)
         ok = check_state(c, hft_model_state(m, i));
@@ -186,16 +201,21 @@ hftac_status hft_model_check(const char *path, const Image *image)
     const HftacModel *m = image->model;
     const size_t head = offsetof(HftacModel, version);
     if (!readable(&c, m, head, 8) || memcmp(m->magic, HFTAC_ABI_MAGIC, sizeof m->magic) != 0)
-        return hft_fail(HFTAC_MODEL, "%s: not a model.so: its descriptor has a wrong mark", path);
+        return hft_fail(HFTAC_MODEL, "%s: not a model.so: its descriptor has a wrong mark",
+                        path);
     if (m->abi_major != HFTAC_ABI_MAJOR)
-        return hft_fail(HFTAC_MODEL, "%s: made for version %u of the descriptor, this libhftac reads version %u; compile it again",
+        return hft_fail(HFTAC_MODEL,
+                        "%s: made for version %u of the descriptor, this libhftac reads "
+                        "version %u; compile it again",
                         path, m->abi_major, HFTAC_ABI_MAJOR);
     if (m->size < sizeof *m || !readable(&c, m, m->size, 8))
-        return hft_fail(HFTAC_MODEL, "%s: damaged model.so: its descriptor has a wrong size", path);
-    if (check_string(&c, m->version) && check_string(&c, m->name) && check_string(&c, m->march) &&
-        check_string(&c, m->cpu_features) && check_numbers(&c))
+        return hft_fail(HFTAC_MODEL, "%s: damaged model.so: its descriptor has a wrong size",
+                        path);
+    if (check_string(&c, m->version) && check_string(&c, m->name) &&
+        check_string(&c, m->march) && check_string(&c, m->cpu_features) && check_numbers(&c))
         check_rows(&c);
-    return c.fault ? hft_fail(HFTAC_MODEL, "%s: damaged model.so: %s", path, c.fault) : HFTAC_OK;
+    return c.fault ? hft_fail(HFTAC_MODEL, "%s: damaged model.so: %s", path, c.fault)
+                   : HFTAC_OK;
 }
 
 bool hft_shape_bytes(const HftacShape *shape, uint64_t *bytes)
@@ -204,7 +224,9 @@ bool hft_shape_bytes(const HftacShape *shape, uint64_t *bytes)
     if (*bytes == 0 || shape->rank > HFTAC_MAX_RANK)
         return false;
     for (uint32_t i = 0; i < shape->rank; i++)
-        if (shape->dim[i] < 0 || __builtin_mul_overflow(*bytes, (uint64_t)shape->dim[i], bytes) || *bytes > INT64_MAX)
+        if (shape->dim[i] < 0 ||
+            __builtin_mul_overflow(*bytes, (uint64_t)shape->dim[i], bytes) ||
+            *bytes > INT64_MAX)
             return false;
     return true;
 }

@@ -10,7 +10,9 @@
 
 #include "runtime/data.h"
 
-enum { MAGIC_BYTES = 8 };
+enum {
+    MAGIC_BYTES = 8
+};
 
 static hftac_status damaged(const char *path, const char *what)
 {
@@ -28,7 +30,8 @@ static const char *value_of(const char *dict, const char *key)
 
 static bool read_type(NpyFile *f, const char *descr)
 {
-    static const char *const names[] = {"|b1", "|u1", "<i4", "<i8", "<f4", "<f8"}; /* by hftac_type */
+    static const char *const names[] = {"|b1", "|u1", "<i4",
+                                        "<i8", "<f4", "<f8"}; /* by hftac_type */
     if (!descr || *descr != '\'')
         return false;
     const size_t n = strcspn(descr + 1, "'");
@@ -68,7 +71,9 @@ static hftac_status read_dict(const char *path, NpyFile *f, const char *dict, si
     if (!read_type(f, value_of(dict, "descr")) || !order)
         return damaged(path, "its header has no descr or no fortran_order");
     if (strncmp(order, "False", 5) != 0)
-        return hft_fail(HFTAC_DATA, "%s: the array is in Fortran order; save it with numpy.ascontiguousarray", path);
+        return hft_fail(
+            HFTAC_DATA,
+            "%s: the array is in Fortran order; save it with numpy.ascontiguousarray", path);
     Source *s = &f->source;
     if (!read_shape(s, value_of(dict, "shape")))
         return damaged(path, "its shape cannot be read");
@@ -79,7 +84,9 @@ static hftac_status read_dict(const char *path, NpyFile *f, const char *dict, si
     for (int32_t k = 0; k < s->rank; k++)
         if (__builtin_mul_overflow(bytes, (uint64_t)s->dims[k], &bytes))
             return damaged(path, "the product of its dims overflows");
-    return bytes == f->map_bytes - data_begin ? HFTAC_OK : damaged(path, "its shape and its size disagree");
+    return bytes == f->map_bytes - data_begin
+               ? HFTAC_OK
+               : damaged(path, "its shape and its size disagree");
 }
 
 static hftac_status read_npy(const char *path, NpyFile *f)

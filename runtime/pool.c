@@ -25,7 +25,11 @@
 
 #include "runtime/error.h"
 
-enum { LINE = 128, SPIN_NS = 50000, SPINS_PER_LOOK = 64 };
+enum {
+    LINE = 128,
+    SPIN_NS = 50000,
+    SPINS_PER_LOOK = 64
+};
 
 typedef struct Gate {
     _Alignas(LINE) atomic_uint value;

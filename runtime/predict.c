@@ -5,7 +5,8 @@
 #include "runtime/loop.h"
 
 /* HFTAC_INTERRUPTED, without a text, if the sink says so. */
-static hftac_status predict_batches(hftac_array *a, const hftac_data *data, hftac_sink *sink, void *context)
+static hftac_status predict_batches(hftac_array *a, const hftac_data *data, hftac_sink *sink,
+                                    void *context)
 {
     Loop l;
     hftac_status s = hft_loop_open(&l, a, data, HFTAC_ENTRY_PREDICT, false);
@@ -42,7 +43,8 @@ typedef struct FileSink {
 } FileSink;
 
 /* An output is [outer..., N * per_sample, inner...]. */
-static hftac_status write_output(const FileSink *f, int32_t output, int32_t model, int64_t first, int64_t n)
+static hftac_status write_output(const FileSink *f, int32_t output, int32_t model,
+                                 int64_t first, int64_t n)
 {
     const hftac_output_description *o = &f->a->outputs[output];
     const StTensor *t = &f->tensors[output];
@@ -53,16 +55,18 @@ static hftac_status write_output(const FileSink *f, int32_t output, int32_t mode
     const unsigned char *values = p;
     const uint64_t block = t->bytes / (uint64_t)f->a->n;
     if (o->batch_axis < 0)
-        return first ? HFTAC_OK : hft_st_write(f->writer, t, (uint64_t)model * block, values, block);
+        return first ? HFTAC_OK
+                     : hft_st_write(f->writer, t, (uint64_t)model * block, values, block);
     uint64_t outer = 1, row = hftac_type_bytes(o->type) * (uint64_t)o->per_sample;
     for (int32_t k = 0; k < o->batch_axis; k++)
         outer *= (uint64_t)o->dims[k];
     for (int32_t k = o->batch_axis + 1; k < o->rank; k++)
         row *= (uint64_t)o->dims[k];
     for (uint64_t i = 0; i < outer; i++) {
-        const uint64_t to = (uint64_t)model * block + (i * (uint64_t)f->samples + (uint64_t)first) * row;
-        const hftac_status w =
-            hft_st_write(f->writer, t, to, values + i * (uint64_t)f->a->m->batch * row, (uint64_t)n * row);
+        const uint64_t to =
+            (uint64_t)model * block + (i * (uint64_t)f->samples + (uint64_t)first) * row;
+        const hftac_status w = hft_st_write(
+            f->writer, t, to, values + i * (uint64_t)f->a->m->batch * row, (uint64_t)n * row);
         if (w)
             return w;
     }
@@ -102,7 +106,9 @@ hftac_status hftac_predict_to_file(hftac_array *a, hftac_data *data, const char 
         return s;
     if (!path)
         return hft_fail(HFTAC_USAGE, "path is NULL");
-    FileSink f = {.a = a, .samples = data->samples, .tensors = calloc((size_t)a->about.n_outputs + 1, sizeof *f.tensors)};
+    FileSink f = {.a = a,
+                  .samples = data->samples,
+                  .tensors = calloc((size_t)a->about.n_outputs + 1, sizeof *f.tensors)};
     s = f.tensors ? list_outputs(&f) : hft_fail_memory("a file's header", 0);
     const char *const metadata[][2] = {{"format", "pt"}, {"model", a->m->name}};
     if (!s)

@@ -38,10 +38,11 @@ typedef struct StWriter StWriter;
 
 /* Starts a file of these tensors (name, type, rank, dims; `begin` and `bytes` are set).  `metadata`: n pairs of key and value.
  * Then every byte of every tensor is written, in any order, then commit or abort. */
-hftac_status hft_st_create(const char *path, StTensor *tensors, int32_t n_tensors, const char *const (*metadata)[2], int n_metadata,
-                           StWriter **writer);
+hftac_status hft_st_create(const char *path, StTensor *tensors, int32_t n_tensors,
+                           const char *const (*metadata)[2], int n_metadata, StWriter **writer);
 /* `bytes` bytes of a tensor, from its byte `offset` on. */
-hftac_status hft_st_write(StWriter *writer, const StTensor *tensor, uint64_t offset, const void *values, uint64_t bytes);
+hftac_status hft_st_write(StWriter *writer, const StTensor *tensor, uint64_t offset,
+                          const void *values, uint64_t bytes);
 /* Both free the writer.  After a failed commit the target is as it was. */
 hftac_status hft_st_commit(StWriter *writer);
 void hft_st_abort(StWriter *writer); /* accepts NULL */

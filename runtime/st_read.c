@@ -17,7 +17,11 @@
 #include "runtime/error.h"
 #include "runtime/safetensors.h"
 
-enum { MAX_NESTING = 3, LENGTH_BYTES = 8, MAX_HEADER = 100000000 };
+enum {
+    MAX_NESTING = 3,
+    LENGTH_BYTES = 8,
+    MAX_HEADER = 100000000
+};
 
 /* Element types of the format, hftac's own or not. */
 static const struct {
@@ -28,9 +32,15 @@ static const struct {
 #define HFTAC_ROW(name, number, text, bytes, file_name) {file_name, 8 * bytes, number},
     HFTAC_TYPE_TABLE(HFTAC_ROW)
 #undef HFTAC_ROW
-        {"I8", 8, -1},   {"I16", 16, -1},    {"U16", 16, -1},    {"U32", 32, -1},
-        {"U64", 64, -1}, {"F16", 16, -1},    {"BF16", 16, -1},   {"F8_E4M3", 8, -1},
-        {"F8_E5M2", 8, -1},
+        {"I8", 8, -1},
+    {"I16", 16, -1},
+    {"U16", 16, -1},
+    {"U32", 32, -1},
+    {"U64", 64, -1},
+    {"F16", 16, -1},
+    {"BF16", 16, -1},
+    {"F8_E4M3", 8, -1},
+    {"F8_E5M2", 8, -1},
 };
 
 static hftac_status damaged(const char *path, const char *what)
@@ -40,7 +50,8 @@ static hftac_status damaged(const char *path, const char *what)
 
 static hftac_status damaged_tensor(const char *path, const char *name, const char *what)
 {
-    return hft_fail(HFTAC_DATA, "%s: damaged safetensors file: tensor \"%.200s\": %s", path, name, what);
+    return hft_fail(HFTAC_DATA, "%s: damaged safetensors file: tensor \"%.200s\": %s", path,
+                    name, what);
 }
 
 /* ---- The file and its header ---- */
@@ -111,10 +122,12 @@ static hftac_status read_header(const char *path, StFile *f, uint64_t *data_begi
     if (!f->json) {
         if (json_error_code(&error) == json_error_out_of_memory)
             return hft_fail_memory("a file's header", length);
-        return hft_fail(HFTAC_DATA, "%s: damaged safetensors file: header: %s at byte %d", path, error.text, error.position);
+        return hft_fail(HFTAC_DATA, "%s: damaged safetensors file: header: %s at byte %d", path,
+                        error.text, error.position);
     }
     *data_begin = LENGTH_BYTES + length;
-    return json_is_object((json_t *)f->json) ? HFTAC_OK : damaged(path, "its header is not a JSON object");
+    return json_is_object((json_t *)f->json) ? HFTAC_OK
+                                             : damaged(path, "its header is not a JSON object");
 }
 
 /* ---- Tensors ---- */
@@ -127,7 +140,8 @@ static bool read_count(const json_t *j, int64_t *out)
     return true;
 }
 
-static hftac_status read_shape(const char *path, StTensor *t, const json_t *shape, uint32_t bits)
+static hftac_status read_shape(const char *path, StTensor *t, const json_t *shape,
+                               uint32_t bits)
 {
     if (!json_is_array(shape))
         return damaged_tensor(path, t->name, "it has no shape");
@@ -145,18 +159,24 @@ static hftac_status read_shape(const char *path, StTensor *t, const json_t *shap
         return damaged_tensor(path, t->name, "the product of its dims overflows");
     if (n != t->bytes) {
         char text[SHAPE_TEXT_BYTES];
-        return hft_fail(HFTAC_DATA, "%s: damaged safetensors file: tensor \"%.200s\": %s%s needs %" PRIu64 " bytes, its offsets span %" PRIu64,
-                        path, t->name, t->type_name, hft_shape_text(text, t->rank, t->dims), n, t->bytes);
+        return hft_fail(HFTAC_DATA,
+                        "%s: damaged safetensors file: tensor \"%.200s\": %s%s needs %" PRIu64
+                        " bytes, its offsets span %" PRIu64,
+                        path, t->name, t->type_name, hft_shape_text(text, t->rank, t->dims), n,
+                        t->bytes);
     }
     return HFTAC_OK;
 }
 
-static hftac_status read_offsets(const char *path, StTensor *t, const json_t *offsets, uint64_t data_bytes)
+static hftac_status read_offsets(const char *path, StTensor *t, const json_t *offsets,
+                                 uint64_t data_bytes)
 {
     int64_t begin, end;
-    if (!json_is_array(offsets) || json_array_size(offsets) != 2 || !read_count(json_array_get(offsets, 0), &begin) ||
+    if (!json_is_array(offsets) || json_array_size(offsets) != 2 ||
+        !read_count(json_array_get(offsets, 0), &begin) ||
         !read_count(json_array_get(offsets, 1), &end))
-        return damaged_tensor(path, t->name, "data_offsets are not two whole numbers from 0 on");
+        return damaged_tensor(path, t->name,
+                              "data_offsets are not two whole numbers from 0 on");
     if (begin > end)
         return damaged_tensor(path, t->name, "its data end before they begin");
     if ((uint64_t)end > data_bytes)
@@ -181,12 +201,15 @@ static hftac_status read_type(const char *path, StTensor *t, const json_t *type,
     return damaged_tensor(path, t->name, "its dtype is unknown");
 }
 
-static hftac_status read_tensor(const char *path, StTensor *t, const json_t *row, uint64_t data_bytes)
+static hftac_status read_tensor(const char *path, StTensor *t, const json_t *row,
+                                uint64_t data_bytes)
 {
     if (!json_is_object(row))
         return damaged_tensor(path, t->name, "its entry is not an object");
     if (json_object_size(row) != 3)
-        return damaged_tensor(path, t->name, "its entry must have dtype, shape and data_offsets, and nothing else");
+        return damaged_tensor(
+            path, t->name,
+            "its entry must have dtype, shape and data_offsets, and nothing else");
     uint32_t bits = 0;
     hftac_status s = read_type(path, t, json_object_get(row, "dtype"), &bits);
     if (!s)
@@ -200,9 +223,9 @@ static hftac_status check_metadata(const char *path, const json_t *metadata)
         return damaged(path, "__metadata__ is not an object");
     const char *key;
     json_t *value;
-    json_object_foreach((json_t *)(uintptr_t)metadata, key, value)
-        if (!json_is_string(value))
-            return damaged(path, "__metadata__ has a value that is not a string");
+    json_object_foreach((json_t *)(uintptr_t)metadata, key, value) if (
+        !json_is_string(value)) return damaged(path,
+                                               "__metadata__ has a value that is not a string");
     return HFTAC_OK;
 }
 
@@ -234,7 +257,10 @@ static hftac_status check_places(const char *path, const StFile *f, uint64_t dat
         end = sorted[i]->begin + sorted[i]->bytes;
     }
     if (!s && end != data_bytes)
-        s = hft_fail(HFTAC_DATA, "%s: damaged safetensors file: %" PRIu64 " trailing bytes after the last tensor", path, data_bytes - end);
+        s = hft_fail(HFTAC_DATA,
+                     "%s: damaged safetensors file: %" PRIu64
+                     " trailing bytes after the last tensor",
+                     path, data_bytes - end);
     free(sorted);
     return s;
 }

@@ -8,7 +8,9 @@
 #include "runtime/error.h"
 #include "runtime/safetensors.h"
 
-enum { LENGTH_BYTES = 8 };
+enum {
+    LENGTH_BYTES = 8
+};
 
 struct StWriter {
     AtomicFile *file;
@@ -55,11 +57,12 @@ static json_t *tensor_json(const StTensor *t)
             json_decref(shape);
             shape = NULL;
         }
-    return json_pack("{s:s, s:o, s:[I, I]}", "dtype", t->type_name, "shape", shape, "data_offsets", (json_int_t)t->begin,
-                     (json_int_t)(t->begin + t->bytes));
+    return json_pack("{s:s, s:o, s:[I, I]}", "dtype", t->type_name, "shape", shape,
+                     "data_offsets", (json_int_t)t->begin, (json_int_t)(t->begin + t->bytes));
 }
 
-static json_t *header_json(const StTensor *tensors, int32_t n, const char *const (*metadata)[2], int n_metadata)
+static json_t *header_json(const StTensor *tensors, int32_t n, const char *const (*metadata)[2],
+                           int n_metadata)
 {
     json_t *header = json_object(), *meta = json_object();
     bool ok = header && meta;
@@ -96,8 +99,8 @@ static hftac_status write_header(StWriter *w, json_t *header)
     return s;
 }
 
-hftac_status hft_st_create(const char *path, StTensor *tensors, int32_t n_tensors, const char *const (*metadata)[2], int n_metadata,
-                           StWriter **out)
+hftac_status hft_st_create(const char *path, StTensor *tensors, int32_t n_tensors,
+                           const char *const (*metadata)[2], int n_metadata, StWriter **out)
 {
     *out = NULL;
     hftac_status s = place(tensors, n_tensors);
@@ -120,7 +123,8 @@ hftac_status hft_st_create(const char *path, StTensor *tensors, int32_t n_tensor
     return HFTAC_OK;
 }
 
-hftac_status hft_st_write(StWriter *w, const StTensor *t, uint64_t offset, const void *values, uint64_t bytes)
+hftac_status hft_st_write(StWriter *w, const StTensor *t, uint64_t offset, const void *values,
+                          uint64_t bytes)
 {
     return hft_file_write(w->file, w->data_begin + t->begin + offset, values, bytes);
 }

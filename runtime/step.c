@@ -105,7 +105,8 @@ void hft_set_state(hftac_array *a, int32_t model, hftac_model_state state)
     m->step = m->sample = m->value = 0;
     m->input = NULL;
     a->alive[model] = state == HFTAC_MODEL_RUNNING;
-    snprintf(m->text, sizeof m->text, "%s", state == HFTAC_MODEL_RUNNING ? "running" : "stopped");
+    snprintf(m->text, sizeof m->text, "%s",
+             state == HFTAC_MODEL_RUNNING ? "running" : "stopped");
 }
 
 static int64_t steps_done(const hftac_array *a, int32_t model)
@@ -127,11 +128,14 @@ static int64_t sample_of(const hftac_array *a, int32_t input, int32_t model, int
         inner *= in->dims[k];
     const int64_t extent = in->dims[in->batch_axis];
     const int64_t row = inner && extent ? position / inner % extent : 0;
-    return a->sample_numbers ? a->sample_numbers[(size_t)model * a->sample_numbers_stride + (size_t)row] : row;
+    return a->sample_numbers
+               ? a->sample_numbers[(size_t)model * a->sample_numbers_stride + (size_t)row]
+               : row;
 }
 
 /* Writes what is wrong into the model's record and text; its state is the caller's business. */
-static void describe_fault(const hftac_array *a, int32_t model, const HftacResult *r, const double *results, ModelStatus *out)
+static void describe_fault(const hftac_array *a, int32_t model, const HftacResult *r,
+                           const double *results, ModelStatus *out)
 {
     const int64_t position = (int64_t)results[r->index];
     out->value = (int64_t)results[r->index + 1];
@@ -142,8 +146,11 @@ static void describe_fault(const hftac_array *a, int32_t model, const HftacResul
             out->input = a->inputs[i].name;
             out->sample = sample_of(a, i, model, position);
         }
-    snprintf(out->text, sizeof out->text, "model %d: %s%s is %" PRId64 " in sample %" PRId64 ", allowed are %" PRId64 " to %" PRId64,
-             model, out->input ? "input " : "an index", out->input ? out->input : "", out->value, out->sample, r->lo, r->hi - 1);
+    snprintf(out->text, sizeof out->text,
+             "model %d: %s%s is %" PRId64 " in sample %" PRId64 ", allowed are %" PRId64
+             " to %" PRId64,
+             model, out->input ? "input " : "an index", out->input ? out->input : "",
+             out->value, out->sample, r->lo, r->hi - 1);
 }
 
 /* ---- Results ---- */
@@ -152,14 +159,16 @@ static void store_metrics(hftac_array *a, const EntryPlan *p, int32_t model)
 {
     const double *results = a->results + (size_t)model * a->m->n_results;
     for (int i = 0; i < p->n_values; i++)
-        a->metric_values[(size_t)p->values[i].metric * (size_t)a->n + (size_t)model] = results[p->values[i].index];
+        a->metric_values[(size_t)p->values[i].metric * (size_t)a->n + (size_t)model] =
+            results[p->values[i].index];
 }
 
 static void add_to_epoch(hftac_array *a, const EntryPlan *p, int32_t model)
 {
     const double *results = a->results + (size_t)model * a->m->n_results;
     for (int i = 0; i < p->n_values; i++)
-        a->epoch_sum[(size_t)p->values[i].metric * (size_t)a->n + (size_t)model] += results[p->values[i].index];
+        a->epoch_sum[(size_t)p->values[i].metric * (size_t)a->n + (size_t)model] +=
+            results[p->values[i].index];
     a->epoch_count[model]++;
 }
 
@@ -189,12 +198,18 @@ static void record_divergence(hftac_array *a, const EntryPlan *p, int32_t model)
     for (int i = 0; i < p->n_values; i++) {
         const double v = results[p->values[i].index];
         if (!isfinite(v)) {
-            snprintf(m->text, sizeof m->text, "model %d diverged in step %" PRId64 ": %.64s is %s", model, m->step,
-                     a->metrics[p->values[i].metric].name, isnan(v) ? "nan" : v > 0 ? "inf" : "-inf");
+            snprintf(m->text, sizeof m->text,
+                     "model %d diverged in step %" PRId64 ": %.64s is %s", model, m->step,
+                     a->metrics[p->values[i].metric].name,
+                     isnan(v) ? "nan"
+                     : v > 0  ? "inf"
+                              : "-inf");
             return;
         }
     }
-    snprintf(m->text, sizeof m->text, "model %d diverged in step %" PRId64 ": its gradient is not finite", model, m->step);
+    snprintf(m->text, sizeof m->text,
+             "model %d diverged in step %" PRId64 ": its gradient is not finite", model,
+             m->step);
 }
 
 static void take_train_results(hftac_array *a, int32_t model)
@@ -204,7 +219,8 @@ static void take_train_results(hftac_array *a, int32_t model)
     const HftacResult *fault = find_fault(a, p, model);
     if (fault)
         record_fault(a, model, fault);
-    else if (p->ok_index >= 0 && a->results[(size_t)model * a->m->n_results + (size_t)p->ok_index] == 0)
+    else if (p->ok_index >= 0 &&
+             a->results[(size_t)model * a->m->n_results + (size_t)p->ok_index] == 0)
         record_divergence(a, p, model);
     else
         add_to_epoch(a, p, model);
@@ -214,13 +230,16 @@ static void take_train_results(hftac_array *a, int32_t model)
 
 static hftac_status check_entry(const hftac_array *a, int which, int64_t n_valid)
 {
-    static const char *const names[HFTAC_N_ENTRIES] = {"initial values", "training", "evaluation", "evaluation", "prediction"};
+    static const char *const names[HFTAC_N_ENTRIES] = {
+        "initial values", "training", "evaluation", "evaluation", "prediction"};
     if (!a)
         return hft_fail(HFTAC_USAGE, "array is NULL");
     if (!a->plans[which].entry)
         return hft_fail(HFTAC_USAGE, "%s was compiled without %s", a->path, names[which]);
     if (n_valid < 1 || n_valid > a->m->batch)
-        return hft_fail(HFTAC_USAGE, "n_valid is %" PRId64 ", a batch has 1 to %" PRId64 " samples", n_valid, a->m->batch);
+        return hft_fail(HFTAC_USAGE,
+                        "n_valid is %" PRId64 ", a batch has 1 to %" PRId64 " samples", n_valid,
+                        a->m->batch);
     return hft_check_fed(a, which, n_valid);
 }
 
@@ -270,7 +289,9 @@ hftac_status hftac_evaluate_begin(hftac_array *a, int running_only)
     if (!a)
         return hft_fail(HFTAC_USAGE, "array is NULL");
     if (!a->plans[HFTAC_ENTRY_EVAL].entry)
-        return hft_fail(HFTAC_USAGE, "%s was compiled without evaluation: it has no loss and no metric", a->path);
+        return hft_fail(HFTAC_USAGE,
+                        "%s was compiled without evaluation: it has no loss and no metric",
+                        a->path);
     for (int32_t b = 0; b < a->n; b++)
         a->evaluated[b] = running_only ? a->alive[b] : 1;
     hft_initialize_models(a, a->evaluated);
@@ -325,7 +346,8 @@ hftac_status hftac_predict_step(hftac_array *a, int64_t n_valid)
     return s;
 }
 
-hftac_status hftac_read_output(const hftac_array *a, hftac_output output, int32_t model, const void **values)
+hftac_status hftac_read_output(const hftac_array *a, hftac_output output, int32_t model,
+                               const void **values)
 {
     if (!values)
         return hft_fail(HFTAC_USAGE, "values is NULL");
@@ -336,8 +358,10 @@ hftac_status hftac_read_output(const hftac_array *a, hftac_output output, int32_
     if (s)
         return s;
     if (!a->predicted)
-        return hft_fail(HFTAC_USAGE, "there is no prediction yet: call hftac_predict_step first");
-    *values = (const unsigned char *)a->output_at[output] + (size_t)model * hft_model_output(a->m, (uint32_t)output)->bytes;
+        return hft_fail(HFTAC_USAGE,
+                        "there is no prediction yet: call hftac_predict_step first");
+    *values = (const unsigned char *)a->output_at[output] +
+              (size_t)model * hft_model_output(a->m, (uint32_t)output)->bytes;
     return HFTAC_OK;
 }
 

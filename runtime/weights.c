@@ -18,7 +18,8 @@ static bool is_saved(const hftac_param_description *p)
 
 /* ---- Saving ---- */
 
-static hftac_status write_values(hftac_array *a, int32_t model, StWriter *w, const StTensor *tensors)
+static hftac_status write_values(hftac_array *a, int32_t model, StWriter *w,
+                                 const StTensor *tensors)
 {
     uint64_t largest = 1;
     for (int32_t i = 0; i < a->about.n_params; i++)
@@ -64,7 +65,8 @@ hftac_status hftac_save_model(hftac_array *a, int32_t model, const char *path)
         return hft_fail(HFTAC_USAGE, "path is NULL");
     StTensor *tensors = calloc((size_t)a->about.n_params + 1, sizeof *tensors);
     if (!tensors)
-        return hft_fail_memory("a file's header", (uint64_t)a->about.n_params * sizeof *tensors);
+        return hft_fail_memory("a file's header",
+                               (uint64_t)a->about.n_params * sizeof *tensors);
     hft_initialize_model(a, model);
     char slot[16];
     snprintf(slot, sizeof slot, "%d", model);
@@ -99,13 +101,15 @@ static json_t *model_json(const hftac_array *a, int32_t model)
     json_t *hypers = json_object();
     bool ok = hypers != NULL;
     for (int32_t h = 0; ok && h < a->about.n_hypers; h++)
-        ok = json_object_set_new(hypers, a->hypers[h].name,
-                                 number_json(a->hyper_values[(size_t)model * a->m->n_hypers + (size_t)h])) == 0;
+        ok = json_object_set_new(
+                 hypers, a->hypers[h].name,
+                 number_json(a->hyper_values[(size_t)model * a->m->n_hypers + (size_t)h])) == 0;
     if (!ok) {
         json_decref(hypers);
         return NULL;
     }
-    return json_pack("{s:i, s:o, s:o}", "slot", (int)model, "seed", seed_json(a->seeds[model]), "hypers", hypers);
+    return json_pack("{s:i, s:o, s:o}", "slot", (int)model, "seed", seed_json(a->seeds[model]),
+                     "hypers", hypers);
 }
 
 static hftac_status save_hypers(const hftac_array *a, const char *path)
@@ -116,7 +120,8 @@ static hftac_status save_hypers(const hftac_array *a, const char *path)
         ok = json_array_append_new(models, model_json(a, b)) == 0;
     json_t *all = ok ? json_pack("{s:s, s:O}", "model", a->m->name, "models", models) : NULL;
     char *text = all ? json_dumps(all, JSON_INDENT(2) | JSON_REAL_PRECISION(17)) : NULL;
-    const hftac_status s = text ? hft_write_file(path, text, strlen(text)) : hft_fail_memory("hypers.json", 0);
+    const hftac_status s =
+        text ? hft_write_file(path, text, strlen(text)) : hft_fail_memory("hypers.json", 0);
     free(text);
     json_decref(all);
     json_decref(models);
@@ -166,20 +171,26 @@ static bool same_shape(const hftac_param_description *p, const StTensor *t)
 {
     if (p->rank == 0 && t->rank == 1 && t->dims[0] == 1)
         return true;
-    return p->rank == t->rank && memcmp(p->dims, t->dims, (size_t)p->rank * sizeof p->dims[0]) == 0;
+    return p->rank == t->rank &&
+           memcmp(p->dims, t->dims, (size_t)p->rank * sizeof p->dims[0]) == 0;
 }
 
-static void compare(Report *r, const hftac_param_description *p, const StTensor *t, bool allow_missing)
+static void compare(Report *r, const hftac_param_description *p, const StTensor *t,
+                    bool allow_missing)
 {
     char have[SHAPE_TEXT_BYTES], need[SHAPE_TEXT_BYTES];
     if (!t) {
         if (!allow_missing)
-            hft_report_add(r, "missing %s %s%s", p->name, hftac_type_text(p->type), hft_shape_text(need, p->rank, p->dims));
+            hft_report_add(r, "missing %s %s%s", p->name, hftac_type_text(p->type),
+                           hft_shape_text(need, p->rank, p->dims));
     } else if (!same_shape(p, t)) {
-        hft_report_add(r, "%s has shape %s, the model's is %s", p->name, hft_shape_text(have, t->rank, t->dims),
+        hft_report_add(r, "%s has shape %s, the model's is %s", p->name,
+                       hft_shape_text(have, t->rank, t->dims),
                        hft_shape_text(need, p->rank, p->dims));
-    } else if (t->type != (int32_t)p->type && !(is_real(t->type) && is_real((int32_t)p->type))) {
-        hft_report_add(r, "%s is of type %s, the model's is %s", p->name, t->type_name, hftac_type_text(p->type));
+    } else if (t->type != (int32_t)p->type &&
+               !(is_real(t->type) && is_real((int32_t)p->type))) {
+        hft_report_add(r, "%s is of type %s, the model's is %s", p->name, t->type_name,
+                       hftac_type_text(p->type));
     }
 }
 
@@ -191,17 +202,20 @@ static bool is_expected(const hftac_array *a, const char *name)
     return false;
 }
 
-static hftac_status check_keys(const hftac_array *a, const char *path, const StFile *f, const hftac_load_options *o)
+static hftac_status check_keys(const hftac_array *a, const char *path, const StFile *f,
+                               const hftac_load_options *o)
 {
     Report report = {0};
     for (int32_t i = 0; i < a->about.n_params; i++)
         if (is_saved(&a->params[i]))
-            compare(&report, &a->params[i], hft_st_find(f, a->params[i].name), o->allow_missing);
+            compare(&report, &a->params[i], hft_st_find(f, a->params[i].name),
+                    o->allow_missing);
     for (int32_t i = 0; i < f->n_tensors; i++) {
         const StTensor *t = &f->tensors[i];
         char shape[SHAPE_TEXT_BYTES];
         if (!o->allow_unexpected && !is_expected(a, t->name))
-            hft_report_add(&report, "unexpected %.200s %s%s", t->name, t->type_name, hft_shape_text(shape, t->rank, t->dims));
+            hft_report_add(&report, "unexpected %.200s %s%s", t->name, t->type_name,
+                           hft_shape_text(shape, t->rank, t->dims));
     }
     char head[512];
     snprintf(head, sizeof head, "%.400s does not fit model %.64s", path, a->m->name);
@@ -209,7 +223,8 @@ static hftac_status check_keys(const hftac_array *a, const char *path, const StF
 }
 
 /* To `values`, in the parameter's type. */
-static void convert_real(const hftac_param_description *p, const StTensor *t, unsigned char *values)
+static void convert_real(const hftac_param_description *p, const StTensor *t,
+                         unsigned char *values)
 {
     if (t->type == (int32_t)p->type) {
         memcpy(values, t->values, t->bytes);
@@ -244,7 +259,8 @@ static void take_values(hftac_array *a, int32_t model, const StFile *f, unsigned
 }
 
 /* Loads into models lo <= b < hi, or only checks if lo == hi. */
-static hftac_status load_file(hftac_array *a, int32_t lo, int32_t hi, const char *path, const hftac_load_options *options)
+static hftac_status load_file(hftac_array *a, int32_t lo, int32_t hi, const char *path,
+                              const hftac_load_options *options)
 {
     const hftac_load_options defaults = {0};
     StFile f;
@@ -265,7 +281,8 @@ static hftac_status load_file(hftac_array *a, int32_t lo, int32_t hi, const char
     return s;
 }
 
-hftac_status hftac_load_model(hftac_array *a, int32_t model, const char *path, const hftac_load_options *options)
+hftac_status hftac_load_model(hftac_array *a, int32_t model, const char *path,
+                              const hftac_load_options *options)
 {
     const hftac_status s = hft_check_slot(a, model);
     if (s)

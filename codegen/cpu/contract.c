@@ -1,15 +1,19 @@
 /* A contraction's kernel: loops over register tiles of the result, each finished by the kernel's stores.
  *
- * Loops from outside: batch letters and the "n" letters but the vector letter; tiles along the vector letter; tiles
- * along the "m" letters.  So a panel of the vector operand, as wide as a tile and as long as the sums, stays in the
- * first level cache while the rows go by.  Bits do not depend on any of this: see contract_tile.c. */
+ * Loops from outside: batch letters and the "n" letters but the vector letter; large blocks of rows; tiles along the
+ * vector letter; tiles along the "m" letters.  So a panel of the vector operand, as wide as a tile and as long as the
+ * sums, stays in the first level cache while the block's rows, in the second, go by.  Bits do not depend on any of this: see contract_tile.c. */
 #include "codegen/cpu/contract.h"
 
-enum { HEAVY = 12 };
+enum {
+    HEAVY = 12,
+    CACHED = 512 << 10
+};
 
 static void find_operand(Contract *x, Operand *o, int which)
 {
     o->node = x->c.node->in[which];
+    o->which = which;
     int64_t stride[MAX_RANK];
     const Buffer *b = NULL;
     if (!emit_operand_view(x->e, o->node, &b, stride, &o->offset) || b->dtype != x->type)
@@ -20,8 +24,10 @@ static void find_operand(Contract *x, Operand *o, int which)
     }
     const int lane = x->c.n_out - 1;
     const bool rows_of_lanes = o->stride[lane] == 1 || x->c.letter[lane].extent == 1;
-    if (which != x->c.vector_operand || rows_of_lanes)
+    if (which != x->c.vector_operand || rows_of_lanes) {
         o->buffer = b;
+        o->direct = true;
+    }
 }
 
 /* Rough instructions per vector between the sum and the stores. */
@@ -58,7 +64,8 @@ static Index result_index(const Contract *x, const Affine *plus, int64_t vector)
     return i;
 }
 
-static void store_vector(Contract *x, const Tile *t, const Affine *plus, int v, LLVMValueRef sum)
+static void store_vector(Contract *x, const Tile *t, const Affine *plus, int v,
+                         LLVMValueRef sum)
 {
     Emit *e = x->e;
     const int old = emit_set_active(e, v + 1 == t->n_vectors ? t->active : e->lanes);
@@ -70,21 +77,22 @@ static void store_vector(Contract *x, const Tile *t, const Affine *plus, int v, 
     emit_set_active(e, old);
 }
 
-static LLVMValueRef load_result(Contract *x, LLVMValueRef place)
+static LLVMValueRef load_result(Contract *x, const Tile *t, int i)
 {
-    return LLVMBuildLoad2(x->e->builder, emit_vector_type(x->e, x->type), place, "");
+    if (t->total)
+        return tile_load_total(x, t->total[i]);
+    return LLVMBuildLoad2(x->e->builder, emit_vector_type(x->e, x->type), t->sum[i], "");
 }
 
 /* Short epilogues: once per register, as straight code. */
 static void store_straight(Contract *x, const Tile *t)
 {
-    LLVMValueRef *place = t->total ? t->total : t->sum;
     for (int r = 0; r < t->n_rows; r++) {
         Affine plus[MAX_RANK];
         for (int l = 0; l < x->c.n_out; l++)
             plus[l] = affine_const(tile_row_offset(x, t, r, l));
         for (int v = 0; v < t->n_vectors; v++)
-            store_vector(x, t, plus, v, load_result(x, place[r * t->n_vectors + v]));
+            store_vector(x, t, plus, v, load_result(x, t, r * t->n_vectors + v));
     }
 }
 
@@ -106,20 +114,19 @@ static void store_rows(Contract *x, const Tile *t, LLVMValueRef stack, Affine *p
         const Affine number = affine_plus(&first, v);
         LLVMValueRef at = emit_affine(x->e, &number);
         LLVMValueRef p = LLVMBuildInBoundsGEP2(x->e->builder, type, stack, &at, 1, "");
-        store_vector(x, t, plus, v, load_result(x, p));
+        store_vector(x, t, plus, v, LLVMBuildLoad2(x->e->builder, type, p, ""));
     }
 }
 
 static void store_looped(Contract *x, const Tile *t)
 {
-    LLVMValueRef *place = t->total ? t->total : t->sum;
     const int n = t->n_rows * t->n_vectors;
     LLVMTypeRef type = emit_vector_type(x->e, x->type);
     LLVMValueRef stack = emit_alloca(x->e, LLVMArrayType2(type, (uint64_t)n), "tile");
     for (int i = 0; i < n; i++) {
         LLVMValueRef at = emit_const_i64(x->e, i);
         LLVMValueRef p = LLVMBuildInBoundsGEP2(x->e->builder, type, stack, &at, 1, "");
-        LLVMBuildStore(x->e->builder, load_result(x, place[i]), p);
+        LLVMBuildStore(x->e->builder, load_result(x, t, i), p);
     }
     Affine plus[MAX_RANK];
     const Affine zero = affine_const(0);
@@ -164,14 +171,15 @@ static void emit_rows(Contract *x, Tile *t, int letter)
         emit_tile(x, t);
         return;
     }
-    const Split s = split_evenly(x->c.letter[letter].extent, x->shape.rows[letter]);
+    const Split s = split_evenly(x->block_extent[letter], x->shape.rows[letter]);
     const int64_t n[2] = {s.n_hi, s.n_lo}, start[2] = {0, s.n_hi * s.size};
     for (int lo = 0; lo < 2; lo++) {
         if (!n[lo])
             continue;
         const Affine number = emit_loop_begin(x->e, n[lo]);
         const Affine part = affine_scale(&number, s.size - lo);
-        x->at[letter] = affine_plus(&part, start[lo]);
+        const Affine from = affine_plus(&x->block_start[letter], start[lo]);
+        x->at[letter] = affine_add(&from, &part);
         t->rows[letter] = s.size - lo;
         emit_rows(x, t, letter + 1);
         emit_loop_end(x->e);
@@ -187,7 +195,11 @@ static void emit_columns(Contract *x, int64_t n, int64_t vectors, int64_t first,
     const Affine part = affine_scale(&number, vectors * x->e->lanes);
     x->at[x->c.n_out - 1] = affine_plus(&part, first * x->e->lanes);
     Tile t = {.n_vectors = (int)vectors, .active = active};
+    const Operand plain = x->vector;
+    if (x->panel)
+        x->vector = pack_panel(x, &t);
     emit_rows(x, &t, 0);
+    x->vector = plain;
     emit_loop_end(x->e);
 }
 
@@ -195,7 +207,8 @@ static void emit_columns(Contract *x, int64_t n, int64_t vectors, int64_t first,
 static void emit_vector_letter(Contract *x)
 {
     const int lanes = x->e->lanes;
-    const int64_t extent = x->c.letter[x->c.n_out - 1].extent, width = (extent + lanes - 1) / lanes;
+    const int64_t extent = x->c.letter[x->c.n_out - 1].extent,
+                  width = (extent + lanes - 1) / lanes;
     const int rest = (int)(extent % lanes);
     Split s = split_evenly(width, x->shape.vectors);
     int64_t *last = s.n_lo ? &s.n_lo : &s.n_hi;
@@ -208,10 +221,44 @@ static void emit_vector_letter(Contract *x)
         emit_columns(x, 1, last_size, width - last_size, rest);
 }
 
+/* Rows of the outermost "m" letter for which the broadcast operand's part stays in the second level cache. */
+static int64_t block_rows(const Contract *x, int letter)
+{
+    const int64_t extent = x->c.letter[letter].extent, tile = x->shape.rows[letter];
+    const int64_t row_bytes = x->c.m / extent * x->c.k * dtype_bytes(x->type);
+    if (extent * row_bytes <= 2 * CACHED)
+        return extent;
+    const int64_t rows = CACHED / row_bytes / tile * tile;
+    return rows < tile ? tile : rows;
+}
+
+/* Blocks of rows, and for each all columns: the broadcast operand's block is read again for each column tile. */
+static void emit_blocks(Contract *x)
+{
+    int letter = 0;
+    while (x->c.letter[letter].cls != LETTER_BROADCAST || x->c.letter[letter].extent == 1)
+        if (++letter == x->c.n_out) {
+            emit_vector_letter(x);
+            return;
+        }
+    const Split s = split_evenly(x->c.letter[letter].extent, block_rows(x, letter));
+    const int64_t n[2] = {s.n_hi, s.n_lo}, start[2] = {0, s.n_hi * s.size};
+    for (int lo = 0; lo < 2; lo++) {
+        if (!n[lo])
+            continue;
+        const Affine number = emit_loop_begin(x->e, n[lo]);
+        const Affine part = affine_scale(&number, s.size - lo);
+        x->block_start[letter] = affine_plus(&part, start[lo]);
+        x->block_extent[letter] = s.size - lo;
+        emit_vector_letter(x);
+        emit_loop_end(x->e);
+    }
+}
+
 static void emit_outer(Contract *x, int letter)
 {
     if (letter == x->c.n_out - 1) {
-        emit_vector_letter(x);
+        emit_blocks(x);
         return;
     }
     if (x->c.letter[letter].cls == LETTER_BROADCAST) {
@@ -231,11 +278,20 @@ void emit_contract_kernel(Emit *e)
         order.v[i] = k->order[i];
     Contract x = {.e = e, .type = k->contract->type.dtype};
     if (!contraction_of(k->contract, &order, &x.c))
-        diag_internal(NULL, "einsum %%%s of @%s is no contraction for this kernel", k->contract->name,
-                      e->entry->graph->name);
+        diag_internal(NULL, "einsum %%%s of @%s is no contraction for this kernel",
+                      k->contract->name, e->entry->graph->name);
     find_operand(&x, &x.scalar, 1 - x.c.vector_operand);
     find_operand(&x, &x.vector, x.c.vector_operand);
     x.heavy_epilogue = is_heavy(&x);
     x.shape = tile_choose(&x.c, e->vector_bytes, e->lanes, dtype_bytes(x.type));
+    for (int l = 0; l < x.c.n_out; l++) {
+        x.block_start[l] = affine_const(0);
+        x.block_extent[l] = x.c.letter[l].extent;
+    }
+    if (pack_pays(&x)) {
+        LLVMTypeRef type = emit_vector_type(e, x.type);
+        x.panel =
+            emit_alloca(e, LLVMArrayType2(type, (uint64_t)(x.c.k * x.shape.vectors)), "panel");
+    }
     emit_outer(&x, 0);
 }

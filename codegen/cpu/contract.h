@@ -24,11 +24,14 @@ typedef struct TileShape {
  * change bits: any shape gives the same. */
 TileShape tile_choose(const Contraction *c, int vector_bytes, int lanes, int bytes);
 
-/* An operand: read through strides where its value is a buffer seen through affine views, else evaluated. */
+/* An operand: read through strides where its value is a buffer seen through affine views, or a packed copy; else
+ * evaluated element by element. */
 typedef struct Operand {
     const Node *node;
-    const Buffer *buffer; /* NULL: evaluated */
-    int64_t stride[2 * MAX_RANK]; /* by letter */
+    int which; /* operand 0 or 1 of the einsum */
+    bool direct;
+    const Buffer *buffer;         /* NULL for a packed copy */
+    int64_t stride[2 * MAX_RANK]; /* by letter, in elements */
     int64_t offset;
     LLVMValueRef base; /* pointer at the tile's first element with the summed letters 0 */
 } Operand;
@@ -37,10 +40,14 @@ typedef struct Contract {
     Emit *e;
     Contraction c;
     DType type;
-    Operand scalar, vector;      /* the broadcast and the vector operand */
-    Affine at[2 * MAX_RANK];     /* by letter: where the current tile (and step of the sum) starts */
+    Operand scalar, vector; /* the broadcast and the vector operand */
+    Affine
+        at[2 * MAX_RANK]; /* by letter: where the current tile (and step of the sum) starts */
+    Affine block_start[MAX_RANK]; /* by letter: the rows that are gone through for each panel */
+    int64_t block_extent[MAX_RANK];
     TileShape shape;
     bool heavy_epilogue;
+    LLVMValueRef panel; /* room for a packed panel of the vector operand; NULL: not packed */
 } Contract;
 
 /* One tile that is being emitted: rows[i] as in TileShape; the last vector has `active` lanes. */
@@ -52,7 +59,20 @@ typedef struct Tile {
 
 /* Offset of row r of the tile along letter l. */
 int64_t tile_row_offset(const Contract *x, const Tile *t, int r, int l);
+/* The operands as seen from the tile at x->at. */
+void tile_set_base(Contract *x, Operand *o);
+/* Vector v of the tile, `step` steps of the last letter from x->at on; `pointer` from tile_step_pointer. */
+LLVMValueRef tile_load_vector(Contract *x, const Tile *t, LLVMValueRef pointer, int v,
+                              int64_t step);
+/* Element of a direct operand for the summed letters at x->at. */
+LLVMValueRef tile_step_pointer(Contract *x, const Operand *o);
 /* Emits the sums of the tile at x->at into t->sum (or t->total). */
 void tile_emit_sums(Contract *x, Tile *t);
+
+LLVMValueRef tile_load_total(Contract *x, LLVMValueRef place);
+/* Is it worth a copy of each panel of the vector operand? */
+bool pack_pays(const Contract *x);
+/* Copies the panel of a tile's columns at x->at into x->panel; returns the operand that reads it. */
+Operand pack_panel(Contract *x, const Tile *t);
 
 #endif

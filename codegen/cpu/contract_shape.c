@@ -5,7 +5,13 @@
  * tile that is one smaller and not a sliver. */
 #include "codegen/cpu/contract.h"
 
-enum { MAX_ROWS = 16, LATENCY = 4 };
+/* Of the 32 registers with AVX-512 some must be free: LLVM's scheduler moves loads of the next step up. */
+enum {
+    MAX_ROWS = 16,
+    LATENCY = 4,
+    USABLE_256 = 16,
+    USABLE_512 = 29
+};
 
 Split split_evenly(int64_t extent, int64_t most)
 {
@@ -31,7 +37,8 @@ static double step_cost(const Machine *m, int64_t rows, int64_t vectors)
 /* Of one tile: its steps, and per register of result the epilogue. */
 static double tile_cost(const Machine *m, int64_t rows, int64_t vectors, int64_t k)
 {
-    return step_cost(m, rows, vectors) * (double)k + 3.0 * (double)(rows * vectors * m->per_vector) + 8;
+    return step_cost(m, rows, vectors) * (double)k +
+           3.0 * (double)(rows * vectors * m->per_vector) + 8;
 }
 
 static bool fits(const Machine *m, int64_t rows, int64_t vectors)
@@ -40,7 +47,8 @@ static bool fits(const Machine *m, int64_t rows, int64_t vectors)
 }
 
 /* All tiles of a space of `rows` rows (split at `r`) and `width` vectors (split at `v`). */
-static double space_cost(const Machine *m, int64_t rows, int64_t r, int64_t width, int64_t v, int64_t k)
+static double space_cost(const Machine *m, int64_t rows, int64_t r, int64_t width, int64_t v,
+                         int64_t k)
 {
     const Split sr = split_evenly(rows, r), sv = split_evenly(width, v);
     double cost = 0;
@@ -72,7 +80,8 @@ static void try_shape(Search *s, int main, int inner, int64_t rows, int64_t vect
     for (int lo = 0; lo < 2; lo++) {
         const int64_t n = lo ? split.n_lo : split.n_hi, size = split.size - lo;
         if (n)
-            cost += (double)n * space_cost(&s->m, size * whole, size * whole, s->width, vectors, s->c->k);
+            cost += (double)n *
+                    space_cost(&s->m, size * whole, size * whole, s->width, vectors, s->c->k);
     }
     cost *= (double)(s->c->m / (extent * whole));
     if (s->best != 0 && cost >= s->best)
@@ -93,14 +102,17 @@ static void try_letters(Search *s, int main, int inner)
 
 TileShape tile_choose(const Contraction *c, int vector_bytes, int lanes, int bytes)
 {
-    Search s = {.c = c, .m = {vector_bytes == 64 ? 32 : 16, lanes * bytes / vector_bytes}};
+    Search s = {
+        .c = c,
+        .m = {vector_bytes == 64 ? USABLE_512 : USABLE_256, lanes * bytes / vector_bytes}};
     s.width = (c->letter[c->n_out - 1].extent + lanes - 1) / lanes;
     for (int l = 0; l < c->n_out; l++) {
         if (c->letter[l].cls != LETTER_BROADCAST)
             continue;
         try_letters(&s, l, -1);
         for (int k = 0; k < c->n_out; k++)
-            if (k != l && c->letter[k].cls == LETTER_BROADCAST && c->letter[k].extent <= MAX_ROWS)
+            if (k != l && c->letter[k].cls == LETTER_BROADCAST &&
+                c->letter[k].extent <= MAX_ROWS)
                 try_letters(&s, l, k);
     }
     if (s.best == 0)

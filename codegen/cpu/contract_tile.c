@@ -7,7 +7,10 @@
 
 #include "codegen/cpu/scalar.h"
 
-enum { STEP_BUDGET = 56, MAX_UNROLL = 8 };
+enum {
+    STEP_BUDGET = 56,
+    MAX_UNROLL = 8
+};
 
 int64_t tile_row_offset(const Contract *x, const Tile *t, int r, int l)
 {
@@ -30,28 +33,24 @@ static int64_t choose_unroll(const Tile *t, int64_t count)
     return most;
 }
 
-/* The summed letters' part of an operand's offset. */
-static LLVMValueRef step_pointer(Contract *x, const Operand *o)
+LLVMValueRef tile_step_pointer(Contract *x, const Operand *o)
 {
     Affine sum = affine_const(0);
     for (int l = x->c.n_out; l < x->c.n_out + x->c.n_sum; l++) {
         const Affine part = affine_scale(&x->at[l], o->stride[l]);
         sum = affine_add(&sum, &part);
     }
-    return emit_element(x->e, o->base, emit_affine(x->e, &sum), o->buffer->dtype);
+    return emit_element(x->e, o->base, emit_affine(x->e, &sum), x->type);
 }
 
 /* An operand that is no plain buffer: evaluated at the letters' indices plus offsets. */
-static LLVMValueRef evaluate(Contract *x, const Operand *o, const Tile *t, int row, int64_t vector,
-                             int64_t step)
+static LLVMValueRef evaluate(Contract *x, const Operand *o, const Tile *t, int row,
+                             int64_t vector, int64_t step)
 {
-    const int which = o->node == x->c.node->in[x->c.vector_operand] && o == &x->vector
-                          ? x->c.vector_operand
-                          : 1 - x->c.vector_operand;
     const int last = x->c.n_out + x->c.n_sum - 1, lane = x->c.n_out - 1;
     Index i = {.rank = o->node->type.shape.rank};
     for (int l = 0; l <= last; l++) {
-        if (x->c.letter[l].in[which] < 0)
+        if (x->c.letter[l].in[o->which] < 0)
             continue;
         int64_t plus = l == last ? step : 0;
         if (l == lane)
@@ -63,20 +62,24 @@ static LLVMValueRef evaluate(Contract *x, const Operand *o, const Tile *t, int r
             const Affine lanes = affine_var(INDEX_LANE);
             at = affine_add(&at, &lanes);
         }
-        i.at[x->c.letter[l].in[which]] = at;
+        i.at[x->c.letter[l].in[o->which]] = at;
     }
     return emit_eval(x->e, o->node, &i);
 }
 
-static LLVMValueRef load_vector(Contract *x, const Tile *t, LLVMValueRef pointer, int v, int64_t step)
+LLVMValueRef tile_load_vector(Contract *x, const Tile *t, LLVMValueRef pointer, int v,
+                              int64_t step)
 {
     const int last = x->c.n_out + x->c.n_sum - 1;
-    const int old = emit_set_active(x->e, v + 1 == t->n_vectors ? t->active : x->e->lanes);
+    const bool packed = x->vector.direct && !x->vector.buffer; /* missing lanes are 0 there */
+    const int old =
+        emit_set_active(x->e, v + 1 == t->n_vectors && !packed ? t->active : x->e->lanes);
     LLVMValueRef value;
-    if (x->vector.buffer) {
+    if (x->vector.direct) {
         const int64_t at = (int64_t)v * x->e->lanes + step * x->vector.stride[last];
         value = emit_load_vector(x->e, x->vector.buffer,
-                                 emit_element(x->e, pointer, emit_const_i64(x->e, at), x->type), x->type);
+                                 emit_element(x->e, pointer, emit_const_i64(x->e, at), x->type),
+                                 x->type);
     } else {
         value = emit_splat(x->e, evaluate(x, &x->vector, t, -1, v, step));
     }
@@ -84,9 +87,10 @@ static LLVMValueRef load_vector(Contract *x, const Tile *t, LLVMValueRef pointer
     return value;
 }
 
-static LLVMValueRef load_scalar(Contract *x, const Tile *t, LLVMValueRef pointer, int row, int64_t step)
+static LLVMValueRef load_scalar(Contract *x, const Tile *t, LLVMValueRef pointer, int row,
+                                int64_t step)
 {
-    if (!x->scalar.buffer)
+    if (!x->scalar.direct)
         return emit_splat(x->e, evaluate(x, &x->scalar, t, row, 0, step));
     const int last = x->c.n_out + x->c.n_sum - 1;
     int64_t at = step * x->scalar.stride[last];
@@ -108,18 +112,19 @@ static void emit_steps(Contract *x, Tile *t, int64_t count)
     const int n = t->n_rows * t->n_vectors;
     LLVMValueRef *sum = arena_array(e->arena, (size_t)n, sizeof *sum);
     LLVMValueRef *vector = arena_array(e->arena, (size_t)t->n_vectors, sizeof *vector);
-    LLVMValueRef scalars = x->scalar.buffer ? step_pointer(x, &x->scalar) : NULL;
-    LLVMValueRef vectors = x->vector.buffer ? step_pointer(x, &x->vector) : NULL;
+    LLVMValueRef scalars = x->scalar.direct ? tile_step_pointer(x, &x->scalar) : NULL;
+    LLVMValueRef vectors = x->vector.direct ? tile_step_pointer(x, &x->vector) : NULL;
     for (int i = 0; i < n; i++)
         sum[i] = load_sum(x, t->sum[i]);
     for (int64_t step = 0; step < count; step++) {
         for (int v = 0; v < t->n_vectors; v++)
-            vector[v] = load_vector(x, t, vectors, v, step);
+            vector[v] = tile_load_vector(x, t, vectors, v, step);
         for (int r = 0; r < t->n_rows; r++) {
             LLVMValueRef s = load_scalar(x, t, scalars, r, step);
             for (int v = 0; v < t->n_vectors; v++) {
                 LLVMValueRef *to = &sum[r * t->n_vectors + v];
-                *to = scalar_emit(e->builder, SC_FMA, x->type, x->type, (LLVMValueRef[]){s, vector[v], *to});
+                *to = scalar_emit(e->builder, SC_FMA, x->type, x->type,
+                                  (LLVMValueRef[]){s, vector[v], *to});
             }
         }
     }
@@ -143,25 +148,37 @@ static void emit_chain(Contract *x, Tile *t, const Affine *start, int64_t count)
     }
 }
 
-static void set_zero(Contract *x, const Tile *t, LLVMValueRef *place)
+/* Totals stay in memory (volatile): as registers they would push the sums out of theirs in the inner loop. */
+LLVMValueRef tile_load_total(Contract *x, LLVMValueRef place)
+{
+    LLVMValueRef v = load_sum(x, place);
+    LLVMSetVolatile(v, true);
+    return v;
+}
+
+static void store_total(Contract *x, LLVMValueRef v, LLVMValueRef place)
+{
+    LLVMSetVolatile(LLVMBuildStore(x->e->builder, v, place), true);
+}
+
+static void set_zero(Contract *x, const Tile *t)
 {
     LLVMValueRef zero = LLVMConstNull(emit_vector_type(x->e, x->type));
     for (int i = 0; i < t->n_rows * t->n_vectors; i++)
-        LLVMBuildStore(x->e->builder, zero, place[i]);
+        LLVMBuildStore(x->e->builder, zero, t->sum[i]);
 }
 
 static void add_to_total(Contract *x, const Tile *t)
 {
     for (int i = 0; i < t->n_rows * t->n_vectors; i++) {
-        LLVMValueRef pair[2] = {load_sum(x, t->total[i]), load_sum(x, t->sum[i])};
-        LLVMValueRef sum = scalar_emit(x->e->builder, SC_ADD, x->type, x->type, pair);
-        LLVMBuildStore(x->e->builder, sum, t->total[i]);
+        LLVMValueRef pair[2] = {tile_load_total(x, t->total[i]), load_sum(x, t->sum[i])};
+        store_total(x, scalar_emit(x->e->builder, SC_ADD, x->type, x->type, pair), t->total[i]);
     }
 }
 
 static void emit_chunk(Contract *x, Tile *t, const Affine *start, int64_t count)
 {
-    set_zero(x, t, t->sum);
+    set_zero(x, t);
     emit_chain(x, t, start, count);
     add_to_total(x, t);
 }
@@ -197,8 +214,7 @@ static void emit_letters(Contract *x, Tile *t, int letter)
     emit_loop_end(x->e);
 }
 
-/* Pointer at the tile's first element. */
-static void set_base(Contract *x, Operand *o)
+void tile_set_base(Contract *x, Operand *o)
 {
     if (!o->buffer)
         return;
@@ -208,13 +224,15 @@ static void set_base(Contract *x, Operand *o)
         sum = affine_add(&sum, &part);
     }
     LLVMValueRef first = emit_buffer(x->e, o->buffer);
-    o->base = emit_element(x->e, first, emit_affine(x->e, &sum), o->buffer->dtype);
+    o->base = emit_element(x->e, first, emit_affine(x->e, &sum), x->type);
 }
 
 void tile_emit_sums(Contract *x, Tile *t)
 {
-    set_base(x, &x->scalar);
-    set_base(x, &x->vector);
-    set_zero(x, t, t->total ? t->total : t->sum);
+    tile_set_base(x, &x->scalar);
+    tile_set_base(x, &x->vector);
+    set_zero(x, t);
+    for (int i = 0; t->total && i < t->n_rows * t->n_vectors; i++)
+        store_total(x, LLVMConstNull(emit_vector_type(x->e, x->type)), t->total[i]);
     emit_letters(x, t, x->c.n_out);
 }

@@ -7,7 +7,7 @@
 
 #include "codegen/codegen.h"
 
-/* The region functions of one entry; NULL: nothing to do. */
+/* The region functions of one entry; shared NULL: nothing to do. */
 typedef struct Regions {
     LLVMValueRef shared, models;
 } Regions;

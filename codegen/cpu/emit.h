@@ -137,6 +137,8 @@ LLVMValueRef emit_philox(Emit *e, LLVMValueRef seed, LLVMValueRef step, uint64_t
 /* contract.c: e->kernel is a KERNEL_CONTRACT; e->level is the function's level 0. */
 void emit_contract_kernel(Emit *e);
 
+/* transpose.c: emits the kernel if it is a copy to another order of axes; false: it is not. */
+bool emit_transpose(Emit *e);
 /* kernel.c: the function of one kernel. */
 LLVMValueRef emit_kernel(Emit *e, const EntryPlan *entry, const Kernel *k, const char *name);
 

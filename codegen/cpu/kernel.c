@@ -143,6 +143,43 @@ static void emit_nest(Emit *e, Index *i, int depth)
     write_stores(e, i, depth, value);
 }
 
+static void emit_flat_block(Emit *e, const Affine *number, int depth)
+{
+    LLVMValueRef *value = arena_array(e->arena, (size_t)e->kernel->n_stores, sizeof *value);
+    const Index i = index_unflatten(&e->space, &e->kernel->space, e->kernel->order, *number);
+    evaluate_stores(e, &i, depth, value);
+    write_stores(e, &i, depth, value);
+}
+
+/* All values lie in the same order without gaps: one loop over element numbers.  Quotients and remainders of the number
+ * join again in every offset (affine_join), so none is ever computed. */
+static void emit_flat(Emit *e)
+{
+    const int64_t count = shape_count(&e->kernel->space), blocks = count / e->lanes;
+    const Affine lane = affine_var(INDEX_LANE);
+    const Index none = {.rank = e->kernel->space.rank};
+    LLVMValueRef *scalar = arena_array(e->arena, (size_t)e->kernel->n_stores, sizeof *scalar);
+    int depth = e->kernel->space.rank;
+    while (depth > 0 && !any_deeper(e->kernel, depth - 1))
+        depth--;
+    if (depth > 0)
+        evaluate_stores(e, &none, 0, scalar);
+    if (blocks) {
+        const Affine counter = emit_loop_begin(e, blocks);
+        const Affine base = affine_scale(&counter, e->lanes), number = affine_add(&base, &lane);
+        emit_flat_block(e, &number, depth);
+        emit_loop_end(e);
+    }
+    if (count % e->lanes) {
+        const int old = emit_set_active(e, (int)(count % e->lanes));
+        const Affine number = affine_plus(&lane, blocks * e->lanes);
+        emit_flat_block(e, &number, depth);
+        emit_set_active(e, old);
+    }
+    if (depth > 0)
+        write_stores(e, &none, 0, scalar);
+}
+
 bool emit_operand_view(Emit *e, const Node *n, const Buffer **buffer, int64_t *stride,
                        int64_t *offset)
 {
@@ -176,7 +213,10 @@ LLVMValueRef emit_kernel(Emit *e, const EntryPlan *entry, const Kernel *k, const
     Index i = {.rank = k->space.rank};
     switch (k->kind) {
     case KERNEL_EXPR:
-        emit_nest(e, &i, 0);
+        if (k->flat)
+            emit_flat(e);
+        else if (!emit_transpose(e))
+            emit_nest(e, &i, 0);
         break;
     case KERNEL_CONTRACT:
         emit_contract_kernel(e);

@@ -227,7 +227,7 @@ static LLVMValueRef const_table(Emit *e, const Buffer *b)
 
 static LLVMValueRef make_pointer(Emit *e, const Buffer *b)
 {
-    const int64_t per_model = b->per_model ? b->bytes : 0;
+    const int64_t per_model = b->per_model ? b->model_bytes : 0;
     switch (b->space) {
     case BUF_STATE:
         return model_part(e, e->state, b->offset, 0);
@@ -236,11 +236,11 @@ static LLVMValueRef make_pointer(Emit *e, const Buffer *b)
                           per_model);
     case BUF_HYPER:
         return model_part(e, frame_field(e, offsetof(HftacFrame, hypers)), 8 * b->index,
-                          8 * e->plan->module->n_hypers);
+                          per_model);
     case BUF_SCALAR:
         return model_part(e, frame_field(e, offsetof(HftacFrame, scalars)), 8 * b->index, 0);
     case BUF_SEED:
-        return model_part(e, frame_field(e, offsetof(HftacFrame, seeds)), 0, 8);
+        return model_part(e, frame_field(e, offsetof(HftacFrame, seeds)), 0, per_model);
     case BUF_CONST:
         return const_table(e, b);
     case BUF_SHARED:
@@ -249,7 +249,7 @@ static LLVMValueRef make_pointer(Emit *e, const Buffer *b)
         return model_part(e, e->scratch, b->offset, 0);
     case BUF_RESULT:
         return model_part(e, frame_field(e, offsetof(HftacFrame, results)), 8 * b->index,
-                          8 * e->entry->n_results);
+                          per_model);
     case BUF_OUTPUT:
         return model_part(e, table_entry(e, offsetof(HftacFrame, outputs), b->index), 0,
                           per_model);

@@ -167,9 +167,8 @@ static bool generate_entry(CpuModule *m, const Plan *p, const EntryPlan *entry, 
     if (entry->n_shared)
         out->shared = shared_region(m, arena_printf(m->arena, "%s.shared", name), kernel,
                                     entry->n_shared);
-    if (n_models)
-        out->models = models_region(m, arena_printf(m->arena, "%s.models", name),
-                                    kernel + entry->n_shared, n_models, p->state_bytes);
+    out->models = models_region(m, arena_printf(m->arena, "%s.models", name),
+                                kernel + entry->n_shared, n_models, p->state_bytes);
     return true;
 }
 

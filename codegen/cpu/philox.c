@@ -8,7 +8,9 @@
 #include "codegen/cpu/emit.h"
 #include "codegen/cpu/scalar_build.h"
 
-enum { ROUNDS = 10 };
+enum {
+    ROUNDS = 10
+};
 
 static const uint64_t multiplier[2] = {0xD2511F53, 0xCD9E8D57};
 static const uint32_t weyl[2] = {0x9E3779B9, 0xBB67AE85};
@@ -39,9 +41,8 @@ static Val spread(LLVMBuilderRef b, Val scalar, unsigned lanes)
     LLVMTypeRef type = LLVMVectorType(LLVMTypeOf(scalar), lanes);
     Val zero = LLVMConstInt(LLVMInt32TypeInContext(LLVMGetTypeContext(type)), 0, false);
     Val v = LLVMBuildInsertElement(b, LLVMGetPoison(type), scalar, zero, "");
-    return LLVMBuildShuffleVector(
-        b, v, LLVMGetPoison(type),
-        LLVMConstNull(LLVMVectorType(LLVMTypeOf(zero), lanes)), "");
+    return LLVMBuildShuffleVector(b, v, LLVMGetPoison(type),
+                                  LLVMConstNull(LLVMVectorType(LLVMTypeOf(zero), lanes)), "");
 }
 
 static Val product(LLVMBuilderRef b, Val x, int which)
@@ -75,7 +76,8 @@ void philox_emit_block(LLVMBuilderRef b, const PhiloxKey *k, LLVMValueRef block,
     Val c[4] = {block, spread(b, k->step, lanes), fm_splat_int(type, k->path & low_half),
                 fm_splat_int(type, k->path >> 32)};
     for (int i = 0; i < ROUNDS; i++)
-        philox_round(b, c, round_key(b, key[0], i, 0, lanes), round_key(b, key[1], i, 1, lanes));
+        philox_round(b, c, round_key(b, key[0], i, 0, lanes),
+                     round_key(b, key[1], i, 1, lanes));
     for (int w = 0; w < 4; w++)
         word[w] = low(b, c[w]);
 }
@@ -85,10 +87,10 @@ static Val choose(LLVMBuilderRef b, Val element, Val word[4])
 {
     LLVMTypeRef type = LLVMTypeOf(element);
     Val zero = fm_splat_int(type, 0);
-    Val odd = LLVMBuildICmp(b, LLVMIntNE,
-                            LLVMBuildAnd(b, element, fm_splat_int(type, 1), ""), zero, "");
-    Val upper = LLVMBuildICmp(b, LLVMIntNE,
-                              LLVMBuildAnd(b, element, fm_splat_int(type, 2), ""), zero, "");
+    Val odd = LLVMBuildICmp(b, LLVMIntNE, LLVMBuildAnd(b, element, fm_splat_int(type, 1), ""),
+                            zero, "");
+    Val upper = LLVMBuildICmp(b, LLVMIntNE, LLVMBuildAnd(b, element, fm_splat_int(type, 2), ""),
+                              zero, "");
     Val lo = LLVMBuildSelect(b, odd, word[1], word[0], "");
     Val hi = LLVMBuildSelect(b, odd, word[3], word[2], "");
     return LLVMBuildSelect(b, upper, hi, lo, "");
@@ -148,4 +150,25 @@ LLVMValueRef emit_philox(Emit *e, LLVMValueRef seed, LLVMValueRef step, uint64_t
 {
     const PhiloxKey key = {seed, step, path_hash};
     return philox_emit(e->builder, &key, element);
+}
+
+/* Lane i is element first + i, and first is a multiple of 4 whatever the other variables are. */
+static bool is_aligned_run(const Emit *e, const Affine *element)
+{
+    if (!affine_lane_linear(&e->space, element) || affine_coef(element, INDEX_LANE) != 1 ||
+        element->base % 4 != 0)
+        return false;
+    for (int i = 0; i < element->n; i++)
+        if (element->term[i].var != INDEX_LANE && element->term[i].coef % 4 != 0)
+            return false;
+    return true;
+}
+
+LLVMValueRef emit_philox_at(Emit *e, LLVMValueRef seed, LLVMValueRef step, uint64_t path_hash,
+                            const Affine *element)
+{
+    if (!is_aligned_run(e, element))
+        return emit_philox(e, seed, step, path_hash, emit_affine(e, element));
+    const PhiloxKey key = {seed, step, path_hash};
+    return philox_emit_run(e->builder, &key, emit_affine_first(e, element), (unsigned)e->lanes);
 }

@@ -8,6 +8,8 @@
 #include <llvm-c/Core.h>
 #include <stdint.h>
 
+#include "codegen/cpu/emit.h"
+
 typedef struct PhiloxKey {
     LLVMValueRef seed, step; /* i64 scalars */
     uint64_t path;           /* philox_path_hash of the node's path */
@@ -20,8 +22,15 @@ uint64_t philox_path_hash(const char *path);
 LLVMValueRef philox_emit(LLVMBuilderRef b, const PhiloxKey *k, LLVMValueRef element);
 /* For elements first .. first + lanes - 1, where first (i64 scalar) is a multiple of 4 and lanes a multiple of 4:
  * the same bits as philox_emit at a quarter to half the cost.  i64 x lanes. */
-LLVMValueRef philox_emit_run(LLVMBuilderRef b, const PhiloxKey *k, LLVMValueRef first, unsigned lanes);
+LLVMValueRef philox_emit_run(LLVMBuilderRef b, const PhiloxKey *k, LLVMValueRef first,
+                             unsigned lanes);
 /* For counters `block` (i64, scalar or vector): word[w] holds the bits of elements 4 * block + w, as i64. */
-void philox_emit_block(LLVMBuilderRef b, const PhiloxKey *k, LLVMValueRef block, LLVMValueRef word[4]);
+void philox_emit_block(LLVMBuilderRef b, const PhiloxKey *k, LLVMValueRef block,
+                       LLVMValueRef word[4]);
+
+/* The bits of element number `element` of the current index: philox_emit_run where lanes are consecutive elements
+ * from a multiple of 4 on, else philox_emit. */
+LLVMValueRef emit_philox_at(Emit *e, LLVMValueRef seed, LLVMValueRef step, uint64_t path_hash,
+                            const Affine *element);
 
 #endif

@@ -48,20 +48,20 @@ static Val int_const(Val like, uint64_t v)
 
 /* ---- reals ---- */
 
-#define REAL1(name, call)                                                                          \
-    static Val name(const Call *c, const Val *x)                                                   \
-    {                                                                                              \
-        return call(c->f, x[0]);                                                                   \
+#define REAL1(name, call)                        \
+    static Val name(const Call *c, const Val *x) \
+    {                                            \
+        return call(c->f, x[0]);                 \
     }
-#define REAL2(name, call)                                                                          \
-    static Val name(const Call *c, const Val *x)                                                   \
-    {                                                                                              \
-        return call(c->f, x[0], x[1]);                                                             \
+#define REAL2(name, call)                        \
+    static Val name(const Call *c, const Val *x) \
+    {                                            \
+        return call(c->f, x[0], x[1]);           \
     }
-#define COMPARE(name, predicate)                                                                   \
-    static Val name(const Call *c, const Val *x)                                                   \
-    {                                                                                              \
-        return fm_cmp(c->f, predicate, x[0], x[1]);                                                \
+#define COMPARE(name, predicate)                    \
+    static Val name(const Call *c, const Val *x)    \
+    {                                               \
+        return fm_cmp(c->f, predicate, x[0], x[1]); \
     }
 
 REAL2(real_add, fm_add)
@@ -148,15 +148,15 @@ static Val int_compare(const Call *c, LLVMIntPredicate s, LLVMIntPredicate u, co
     return LLVMBuildICmp(c->b, is_signed(c->from) ? s : u, x[0], x[1], "");
 }
 
-#define INT2(name, build)                                                                          \
-    static Val name(const Call *c, const Val *x)                                                   \
-    {                                                                                              \
-        return build(c->b, x[0], x[1], "");                                                        \
+#define INT2(name, build)                        \
+    static Val name(const Call *c, const Val *x) \
+    {                                            \
+        return build(c->b, x[0], x[1], "");      \
     }
-#define COMPARE(name, s, u)                                                                        \
-    static Val name(const Call *c, const Val *x)                                                   \
-    {                                                                                              \
-        return int_compare(c, s, u, x);                                                            \
+#define COMPARE(name, s, u)                      \
+    static Val name(const Call *c, const Val *x) \
+    {                                            \
+        return int_compare(c, s, u, x);          \
     }
 
 INT2(int_add, LLVMBuildAdd)
@@ -197,7 +197,8 @@ static Val int_divide(const Call *c, const Val *x, Val *rest)
         return LLVMBuildSelect(c->b, none, zero, LLVMBuildUDiv(c->b, x[0], by, ""), "");
     }
     Val minus = is_const(c, x[1], UINT64_MAX);
-    Val by = LLVMBuildSelect(c->b, LLVMBuildOr(c->b, none, minus, ""), int_const(x[1], 1), x[1], "");
+    Val by =
+        LLVMBuildSelect(c->b, LLVMBuildOr(c->b, none, minus, ""), int_const(x[1], 1), x[1], "");
     Val q = LLVMBuildSDiv(c->b, x[0], by, "");
     *rest = LLVMBuildSelect(c->b, none, zero, LLVMBuildSRem(c->b, x[0], by, ""), "");
     q = LLVMBuildSelect(c->b, minus, LLVMBuildNeg(c->b, x[0], ""), q, "");
@@ -341,8 +342,8 @@ static Val any_identity(const Call *c, const Val *x)
 static Val real_to_int(const Call *c, Val x)
 {
     LLVMTypeRef types[] = {type_of(c, c->to), LLVMTypeOf(x)};
-    return fm_intrinsic(c->b, is_signed(c->to) ? "llvm.fptosi.sat" : "llvm.fptoui.sat", 2, types, 1,
-                        &x);
+    return fm_intrinsic(c->b, is_signed(c->to) ? "llvm.fptosi.sat" : "llvm.fptoui.sat", 2,
+                        types, 1, &x);
 }
 
 static Val int_to_int(const Call *c, Val x)
@@ -418,7 +419,8 @@ static const ScalarRow rows[SC_COUNT] = {
     [SC_IDENTITY] = {any_identity, any_identity},
 };
 
-LLVMValueRef scalar_emit(LLVMBuilderRef b, ScalarFn fn, DType from, DType to, const LLVMValueRef *x)
+LLVMValueRef scalar_emit(LLVMBuilderRef b, ScalarFn fn, DType from, DType to,
+                         const LLVMValueRef *x)
 {
     const int leading = fn == SC_WHERE ? 1 : 0;
     Call c = {b, from, to, fm_of(b, x[leading])};
@@ -429,7 +431,8 @@ LLVMValueRef scalar_emit(LLVMBuilderRef b, ScalarFn fn, DType from, DType to, co
     return emit(&c, x);
 }
 
-LLVMValueRef emit_scalar_fn(Emit *e, ScalarFn fn, DType operand, DType result, int n, LLVMValueRef *x)
+LLVMValueRef emit_scalar_fn(Emit *e, ScalarFn fn, DType operand, DType result, int n,
+                            LLVMValueRef *x)
 {
     LLVMValueRef args[3];
     bool vector = false;

@@ -16,6 +16,7 @@ LLVMTypeRef scalar_llvm_type(LLVMContextRef c, DType t);
 
 /* f(x[0], ...) at the builder's place.  `from`: the element type of the operands (WHERE: of x[1] and x[2], x[0] is
  * bool; CAST: of x[0]); `to`: that of the result.  All operands have the same number of lanes. */
-LLVMValueRef scalar_emit(LLVMBuilderRef b, ScalarFn f, DType from, DType to, const LLVMValueRef *x);
+LLVMValueRef scalar_emit(LLVMBuilderRef b, ScalarFn f, DType from, DType to,
+                         const LLVMValueRef *x);
 
 #endif

@@ -6,7 +6,9 @@
 
 #include "ir/support/diag.h"
 
-enum { MAX_LANES = 64 };
+enum {
+    MAX_LANES = 64
+};
 
 unsigned fm_lanes(Val v)
 {
@@ -27,8 +29,9 @@ static LLVMTypeRef element_of(LLVMTypeRef t)
 Fm fm_of(LLVMBuilderRef b, Val v)
 {
     LLVMTypeRef e = element_of(LLVMTypeOf(v));
-    const bool wide = LLVMGetTypeKind(e) == LLVMDoubleTypeKind ||
-                      (LLVMGetTypeKind(e) == LLVMIntegerTypeKind && LLVMGetIntTypeWidth(e) == 64);
+    const bool wide =
+        LLVMGetTypeKind(e) == LLVMDoubleTypeKind ||
+        (LLVMGetTypeKind(e) == LLVMIntegerTypeKind && LLVMGetIntTypeWidth(e) == 64);
     return (Fm){b, LLVMGetTypeContext(e), fm_lanes(v), wide};
 }
 
@@ -82,13 +85,13 @@ Val fm_iconst(Fm f, uint64_t bits)
     return fm_splat_int(fm_int(f), bits);
 }
 
-Val fm_intrinsic(LLVMBuilderRef b, const char *name, int n_types, LLVMTypeRef *types, int n, Val *x)
+Val fm_intrinsic(LLVMBuilderRef b, const char *name, int n_types, LLVMTypeRef *types, int n,
+                 Val *x)
 {
     const unsigned id = LLVMLookupIntrinsicID(name, strlen(name));
     if (!id)
         diag_internal(NULL, "LLVM has no intrinsic %s", name);
-    LLVMModuleRef m =
-        LLVMGetGlobalParent(LLVMGetBasicBlockParent(LLVMGetInsertBlock(b)));
+    LLVMModuleRef m = LLVMGetGlobalParent(LLVMGetBasicBlockParent(LLVMGetInsertBlock(b)));
     Val fn = LLVMGetIntrinsicDeclaration(m, id, types, (size_t)n_types);
     LLVMTypeRef type =
         LLVMIntrinsicGetType(LLVMGetModuleContext(m), id, types, (size_t)n_types);

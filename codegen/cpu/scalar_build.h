@@ -31,7 +31,8 @@ Val fm_iconst(Fm f, uint64_t bits);
 Val fm_splat_int(LLVMTypeRef type, uint64_t bits);
 Val fm_splat_real(LLVMTypeRef type, double v);
 /* An overloaded intrinsic whose type parameters are `types`. */
-Val fm_intrinsic(LLVMBuilderRef b, const char *name, int n_types, LLVMTypeRef *types, int n, Val *x);
+Val fm_intrinsic(LLVMBuilderRef b, const char *name, int n_types, LLVMTypeRef *types, int n,
+                 Val *x);
 
 Val fm_add(Fm f, Val x, Val y);
 Val fm_sub(Fm f, Val x, Val y);

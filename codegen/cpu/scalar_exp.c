@@ -9,15 +9,24 @@
 
 #include <stddef.h>
 
-enum { N_Q32 = 6, N_Q64 = 11 };
+enum {
+    N_Q32 = 6,
+    N_Q64 = 11
+};
 
-static const double exp_q32[N_Q32] = {0x1p-1,        0x1.555556p-3, 0x1.5554a8p-5,
+static const double exp_q32[N_Q32] = {0x1p-1,        0x1.555556p-3,  0x1.5554a8p-5,
                                       0x1.11108ap-7, 0x1.6d7b7ep-10, 0x1.a1a95ap-13};
-static const double exp_q64[N_Q64] = {
-    0x1p-1,                 0x1.5555555555559p-3,   0x1.555555555555ap-5,
-    0x1.111111110f67ep-7,   0x1.6c16c16c143f7p-10,  0x1.a01a01affb063p-13,
-    0x1.a01a01b0cfeb5p-16,  0x1.71ddf816b0d39p-19,  0x1.27e4c56f62ad3p-22,
-    0x1.af5f329677e38p-26,  0x1.1f95ac679bd7ap-29};
+static const double exp_q64[N_Q64] = {0x1p-1,
+                                      0x1.5555555555559p-3,
+                                      0x1.555555555555ap-5,
+                                      0x1.111111110f67ep-7,
+                                      0x1.6c16c16c143f7p-10,
+                                      0x1.a01a01affb063p-13,
+                                      0x1.a01a01b0cfeb5p-16,
+                                      0x1.71ddf816b0d39p-19,
+                                      0x1.27e4c56f62ad3p-22,
+                                      0x1.af5f329677e38p-26,
+                                      0x1.1f95ac679bd7ap-29};
 
 /* ln 2 in two parts: the first has enough zeros at its end that n times it is exact. */
 static double ln2_hi(Fm f)
@@ -115,22 +124,26 @@ Val math_sigmoid(Fm f, Val x)
 /* erf(x) = x + x small(x^2) for |x| < limit, small minimax on [0, limit^2] with absolute error below 4.1e-10 (f32) and
  * 1.3e-19 (f64); else 1 - e^(|x| large(|x|)), large(x) = log(erfc(x)) / x on [limit, top] with an error in erfc below
  * 2e-10 (f32) and 9e-20 (f64); from top on erf rounds to 1. */
-static const double erf_small32[] = {0x1.06eba8p-3, -0x1.812744p-2, 0x1.ce2e30p-4, -0x1.b811c2p-6,
-                                     0x1.54e64ep-8, -0x1.ab48c6p-11, 0x1.603a66p-14};
+static const double erf_small32[] = {0x1.06eba8p-3,  -0x1.812744p-2, 0x1.ce2e30p-4,
+                                     -0x1.b811c2p-6, 0x1.54e64ep-8,  -0x1.ab48c6p-11,
+                                     0x1.603a66p-14};
 static const double erf_large32[] = {-0x1.20e90ep+0, -0x1.456dfep-1, -0x1.af5248p-4,
                                      0x1.74336ap-6,  -0x1.839bc2p-9, 0x1.f3305cp-15,
                                      0x1.6dd510p-15, -0x1.406c38p-18};
 static const double erf_small64[] = {
-    0x1.06eba8214db69p-3,   -0x1.812746b0379e6p-2,  0x1.ce2f21a042b34p-4,  -0x1.b82ce31284f38p-6,
-    0x1.565bcd0dbd939p-8,   -0x1.c02db3db49dc3p-11, 0x1.f9a321e4c735fp-14, -0x1.f4d1e43610b26p-17,
-    0x1.b9df30701769ep-20,  -0x1.5f1f41b08e97bp-23, 0x1.f7b9a5ba9e68dp-27, -0x1.38ac3da44fd28p-30,
+    0x1.06eba8214db69p-3,   -0x1.812746b0379e6p-2,  0x1.ce2f21a042b34p-4,
+    -0x1.b82ce31284f38p-6,  0x1.565bcd0dbd939p-8,   -0x1.c02db3db49dc3p-11,
+    0x1.f9a321e4c735fp-14,  -0x1.f4d1e43610b26p-17, 0x1.b9df30701769ep-20,
+    -0x1.5f1f41b08e97bp-23, 0x1.f7b9a5ba9e68dp-27,  -0x1.38ac3da44fd28p-30,
     0x1.0627a6a8e5918p-34};
 static const double erf_large64[] = {
-    -0x1.20dd75df1a3f7p+0,  -0x1.45f2f35f77927p-1,  -0x1.a4f8287c2c95ep-4,  0x1.3992a75064e5bp-6,
-    0x1.825ed26cce003p-13,  -0x1.b10a7930ec82bp-10, 0x1.156e255b8c65fp-11,  0x1.55c047761c86ap-15,
-    -0x1.020045c7c3529p-13, 0x1.2aeed5586a058p-14,  -0x1.c6b544bf18250p-16, 0x1.050ceadc5c298p-17,
-    -0x1.d6d6b4a034015p-20, 0x1.5048a60adfb37p-22,  -0x1.796d4d82c8ae2p-25, 0x1.45dae611c6006p-28,
-    -0x1.a10a0f9fb068cp-32, 0x1.7360c423e99dbp-36,  -0x1.98caef0c3182cp-41, 0x1.9fd77f4ca3f46p-47};
+    -0x1.20dd75df1a3f7p+0,  -0x1.45f2f35f77927p-1,  -0x1.a4f8287c2c95ep-4,
+    0x1.3992a75064e5bp-6,   0x1.825ed26cce003p-13,  -0x1.b10a7930ec82bp-10,
+    0x1.156e255b8c65fp-11,  0x1.55c047761c86ap-15,  -0x1.020045c7c3529p-13,
+    0x1.2aeed5586a058p-14,  -0x1.c6b544bf18250p-16, 0x1.050ceadc5c298p-17,
+    -0x1.d6d6b4a034015p-20, 0x1.5048a60adfb37p-22,  -0x1.796d4d82c8ae2p-25,
+    0x1.45dae611c6006p-28,  -0x1.a10a0f9fb068cp-32, 0x1.7360c423e99dbp-36,
+    -0x1.98caef0c3182cp-41, 0x1.9fd77f4ca3f46p-47};
 
 #define COUNT(a) ((int)(sizeof(a) / sizeof(a)[0]))
 

@@ -8,20 +8,22 @@
 
 #include <math.h>
 
-enum { N_Q32 = 9, N_R64 = 7, N_P64 = 8 };
+enum {
+    N_Q32 = 9,
+    N_R64 = 7,
+    N_P64 = 8
+};
 
 static const double log_q32[N_Q32] = {0x1.555546p-2,  -0x1.ffffeep-3, 0x1.99a546p-3,
                                       -0x1.5562e2p-3, 0x1.2332bap-3,  -0x1.fb434cp-4,
                                       0x1.e6511ap-4,  -0x1.e2e922p-4, 0x1.1b4120p-4};
-static const double log_r64[N_R64] = {0x1.5555555555593p-1, 0x1.999999997fb35p-2,
-                                      0x1.24924942177a6p-2, 0x1.c71c51e80d016p-3,
-                                      0x1.74664629f553ep-3, 0x1.39a0f51985883p-3,
-                                      0x1.2f0d8f3f87c0bp-3};
+static const double log_r64[N_R64] = {
+    0x1.5555555555593p-1, 0x1.999999997fb35p-2, 0x1.24924942177a6p-2, 0x1.c71c51e80d016p-3,
+    0x1.74664629f553ep-3, 0x1.39a0f51985883p-3, 0x1.2f0d8f3f87c0bp-3};
 /* log m = 2 s + 2/3 s^3 + s^5 P(s^2). */
-static const double log_p64[N_P64] = {0x1.9999999999996p-2, 0x1.2492492493049p-2,
-                                      0x1.c71c71c57e018p-3, 0x1.745d183379e52p-3,
-                                      0x1.3b13626751464p-3, 0x1.1120c17819bbbp-3,
-                                      0x1.de318fd02d971p-4, 0x1.eb20c84f9eeb9p-4};
+static const double log_p64[N_P64] = {
+    0x1.9999999999996p-2, 0x1.2492492493049p-2, 0x1.c71c71c57e018p-3, 0x1.745d183379e52p-3,
+    0x1.3b13626751464p-3, 0x1.1120c17819bbbp-3, 0x1.de318fd02d971p-4, 0x1.eb20c84f9eeb9p-4};
 
 static const double ln2_hi32 = 0x1.62e4p-1, ln2_lo32 = 0x1.7f7d1cp-20;
 static const double ln2_hi64 = 0x1.62e42fefa3800p-1, ln2_lo64 = 0x1.ef35793c76730p-45;
@@ -128,8 +130,7 @@ static Val pow64(Fm f, Val x, Val y)
     Val zero = fm_cmpc(f, LLVMRealOEQ, a, 0.0);
     Val edge = fm_or(f, zero, fm_cmpc(f, LLVMRealOEQ, a, INFINITY));
     Val grows = LLVMBuildXor(f.b, zero, fm_cmpc(f, LLVMRealOGT, y, 0.0), "");
-    r = fm_select(f, edge,
-                  fm_select(f, grows, fm_const(f, INFINITY), fm_const(f, 0.0)), r);
+    r = fm_select(f, edge, fm_select(f, grows, fm_const(f, INFINITY), fm_const(f, 0.0)), r);
     r = fm_select(f, fm_and(f, negative_bit(f, x), odd), fm_neg(f, r), r);
     Val no_root = fm_and(f, fm_cmpc(f, LLVMRealOLT, x, 0.0), fm_not(f, whole));
     no_root = fm_and(f, no_root, fm_cmpc(f, LLVMRealONE, x, -INFINITY));

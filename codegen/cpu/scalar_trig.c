@@ -8,16 +8,20 @@
 
 #include <math.h>
 
-enum { N_S32 = 4, N_C32 = 3, N_64 = 6 };
+enum {
+    N_S32 = 4,
+    N_C32 = 3,
+    N_64 = 6
+};
 
 static const double sin_32[N_S32] = {-0x1.5555554cb241fp-3, 0x1.11110890a1e0fp-7,
                                      -0x1.a00f9905b7f74p-13, 0x1.6cd73a0860923p-19};
 static const double cos_32[N_C32] = {0x1.55554aac380a9p-5, -0x1.6c0c86b8ba314p-10,
                                      0x1.9a00dac44dedep-16};
-static const double sin_64[N_64] = {-0x1.5555555555549p-3, 0x1.111111110f861p-7,
+static const double sin_64[N_64] = {-0x1.5555555555549p-3,  0x1.111111110f861p-7,
                                     -0x1.a01a019c0e479p-13, 0x1.71de3574b2e3dp-19,
                                     -0x1.ae5e63c6341b6p-26, 0x1.5d92446eadec7p-33};
-static const double cos_64[N_64] = {0x1.555555555554cp-5, -0x1.6c16c16c15162p-10,
+static const double cos_64[N_64] = {0x1.555555555554cp-5,  -0x1.6c16c16c15162p-10,
                                     0x1.a01a019caef56p-16, -0x1.27e4f807d7341p-22,
                                     0x1.1ee9ea6d41c41p-29, -0x1.8fadd0962917bp-37};
 static const double half_pi[3] = {0x1.921fb54442d18p0, 0x1.1a62633145c07p-54,
@@ -80,12 +84,14 @@ static Val remainder_of(Fm f, Val x, Val y)
     Val r = fm_fma(f, fm_neg(f, q), y, x);
     /* The division may have been rounded up to the next integer: then r has the other sign. */
     Val ax = fm_abs(f, x), ay = fm_abs(f, y);
-    Val over = fm_or(f, fm_and(f, fm_cmpc(f, LLVMRealOLT, r, 0.0), fm_cmpc(f, LLVMRealOGT, x, 0.0)),
-                     fm_and(f, fm_cmpc(f, LLVMRealOGT, r, 0.0), fm_cmpc(f, LLVMRealOLT, x, 0.0)));
+    Val over =
+        fm_or(f, fm_and(f, fm_cmpc(f, LLVMRealOLT, r, 0.0), fm_cmpc(f, LLVMRealOGT, x, 0.0)),
+              fm_and(f, fm_cmpc(f, LLVMRealOGT, r, 0.0), fm_cmpc(f, LLVMRealOLT, x, 0.0)));
     r = fm_select(f, over, fm_add(f, r, fm_copysign(f, ay, x)), r);
     Val huge = fm_cmpc(f, LLVMRealOGE, fm_abs(f, q), 0x1p53);
-    huge = fm_and(f, huge, fm_and(f, fm_cmpc(f, LLVMRealOLT, ax, INFINITY),
-                                  fm_cmpc(f, LLVMRealOGT, ay, 0.0)));
+    huge = fm_and(
+        f, huge,
+        fm_and(f, fm_cmpc(f, LLVMRealOLT, ax, INFINITY), fm_cmpc(f, LLVMRealOGT, ay, 0.0)));
     r = fm_select(f, huge, fm_const(f, 0.0), r);
     return fm_select(f, fm_cmp(f, LLVMRealOLT, ax, ay), x, r);
 }

@@ -13,10 +13,33 @@
 #define FAKE_MAJOR HFTAC_ABI_MAJOR
 #endif
 
-enum { B = 4, N = 4, BLOCK = 128, MEAN = 0 /* in shared memory */ };
-enum { LR, REPEAT, PICK, N_HYPERS };
-enum { X, LABEL, NOISE, BIAS, N_INPUTS };
-enum { R_LOSS, R_OK, R_FAULT, R_FAULT_VALUE, R_FACTOR, N_RESULTS };
+enum {
+    B = 4,
+    N = 4,
+    BLOCK = 128,
+    MEAN = 0 /* in shared memory */
+};
+enum {
+    LR,
+    REPEAT,
+    PICK,
+    N_HYPERS
+};
+enum {
+    X,
+    LABEL,
+    NOISE,
+    BIAS,
+    N_INPUTS
+};
+enum {
+    R_LOSS,
+    R_OK,
+    R_FAULT,
+    R_FAULT_VALUE,
+    R_FACTOR,
+    N_RESULTS
+};
 
 typedef struct State {
     float w[3][2]; /* logical [2, 3], layout [1, 0] */
@@ -123,7 +146,8 @@ static void predict_models(const HftacFrame *f, int64_t lo, int64_t hi)
     const float *x = f->inputs[X];
     const double *bias = f->inputs[BIAS];
     for (int64_t b = lo; b < hi; b++) {
-        float *y = (float *)f->outputs[0] + b * N * 2, *z = (float *)f->outputs[1] + b * 2 * N * 2;
+        float *y = (float *)f->outputs[0] + b * N * 2,
+              *z = (float *)f->outputs[1] + b * 2 * N * 2;
         for (int i = 0; i < N; i++)
             for (int k = 0; k < 2; k++) {
                 y[2 * i + k] = x[3 * i] + (float)b;
@@ -134,51 +158,113 @@ static void predict_models(const HftacFrame *f, int64_t lo, int64_t hi)
     }
 }
 
-#define F32(...)  {.dtype = HFTAC_DT_F32, .dim = {__VA_ARGS__}, .rank = sizeof((int[]){__VA_ARGS__}) / sizeof(int)}
-#define SCALAR(t) {.dtype = t}
+#define F32(...)                                           \
+    {                                                      \
+        .dtype = HFTAC_DT_F32, .dim = {__VA_ARGS__},       \
+        .rank = sizeof((int[]){__VA_ARGS__}) / sizeof(int) \
+    }
+#define SCALAR(t)  \
+    {              \
+        .dtype = t \
+    }
 
 static const HftacInput inputs[N_INPUTS] = {
     [X] = {.name = "x", .shape = F32(N, 3), .bytes = sizeof(float) * N * 3},
     [LABEL] = {.name = "label", .shape = {HFTAC_DT_U8, 1, {N}}, .is_target = 1, .bytes = N},
-    [NOISE] = {.name = "noise", .shape = {HFTAC_DT_I32, 2, {2, N}}, .batch_axis = 1, .is_each = 1, .bytes = sizeof(int) * 2 * N},
+    [NOISE] = {.name = "noise",
+               .shape = {HFTAC_DT_I32, 2, {2, N}},
+               .batch_axis = 1,
+               .is_each = 1,
+               .bytes = sizeof(int) * 2 * N},
     [BIAS] = {.name = "bias", .shape = {HFTAC_DT_F64, 1, {2}}, .batch_axis = -1, .bytes = 16},
 };
 static const double set[] = {0, 0.5, 2};
 static const HftacHyper hypers[N_HYPERS] = {
     [LR] = {.name = "lr", .value = 0.5, .domain = 2, .lo = 1e-4, .hi = 1},
-    [REPEAT] = {.name = "repeat", .value = 3, .is_integer = 1, .domain = 3, .lo = 1, .hi = 9, .step = 2},
+    [REPEAT] = {.name = "repeat",
+                .value = 3,
+                .is_integer = 1,
+                .domain = 3,
+                .lo = 1,
+                .hi = 9,
+                .step = 2},
     [PICK] = {.name = "pick", .domain = 4, .n_set = 3, .set = set},
 };
 static const HftacState states[] = {
-    {.name = "fc.weight", .shape = F32(2, 3), .layout = {1, 0}, .offset = offsetof(State, w), .bytes = 24},
+    {.name = "fc.weight",
+     .shape = F32(2, 3),
+     .layout = {1, 0},
+     .offset = offsetof(State, w),
+     .bytes = 24},
     {.name = "scale", .shape = SCALAR(HFTAC_DT_F32), .offset = offsetof(State, b), .bytes = 4},
-    {.name = "seen", .shape = SCALAR(HFTAC_DT_I64), .role = HFTAC_ROLE_BUFFER, .offset = offsetof(State, seen), .bytes = 8},
-    {.name = "optimizer.m", .shape = {HFTAC_DT_F64, 1, {2}}, .role = HFTAC_ROLE_OPTIM, .offset = offsetof(State, moment), .bytes = 16},
-    {.name = "$step", .shape = SCALAR(HFTAC_DT_I64), .role = HFTAC_ROLE_COUNTER, .offset = offsetof(State, step), .bytes = 8},
-    {.name = "metric.loss.sum", .shape = SCALAR(HFTAC_DT_F64), .role = HFTAC_ROLE_METRIC, .offset = offsetof(State, sum), .bytes = 8},
-    {.name = "metric.loss.weight", .shape = SCALAR(HFTAC_DT_F64), .role = HFTAC_ROLE_METRIC, .offset = offsetof(State, weight), .bytes = 8},
+    {.name = "seen",
+     .shape = SCALAR(HFTAC_DT_I64),
+     .role = HFTAC_ROLE_BUFFER,
+     .offset = offsetof(State, seen),
+     .bytes = 8},
+    {.name = "optimizer.m",
+     .shape = {HFTAC_DT_F64, 1, {2}},
+     .role = HFTAC_ROLE_OPTIM,
+     .offset = offsetof(State, moment),
+     .bytes = 16},
+    {.name = "$step",
+     .shape = SCALAR(HFTAC_DT_I64),
+     .role = HFTAC_ROLE_COUNTER,
+     .offset = offsetof(State, step),
+     .bytes = 8},
+    {.name = "metric.loss.sum",
+     .shape = SCALAR(HFTAC_DT_F64),
+     .role = HFTAC_ROLE_METRIC,
+     .offset = offsetof(State, sum),
+     .bytes = 8},
+    {.name = "metric.loss.weight",
+     .shape = SCALAR(HFTAC_DT_F64),
+     .role = HFTAC_ROLE_METRIC,
+     .offset = offsetof(State, weight),
+     .bytes = 8},
 };
 static const HftacOutput outputs[] = {
-    {.name = "y", .shape = F32(N, 2), .batch_axis = 0, .per_sample = 1, .bytes = sizeof(float) * N * 2},
-    {.name = "z", .shape = F32(2, N * 2), .batch_axis = 1, .per_sample = 2, .bytes = sizeof(float) * N * 4},
+    {.name = "y",
+     .shape = F32(N, 2),
+     .batch_axis = 0,
+     .per_sample = 1,
+     .bytes = sizeof(float) * N * 2},
+    {.name = "z",
+     .shape = F32(2, N * 2),
+     .batch_axis = 1,
+     .per_sample = 2,
+     .bytes = sizeof(float) * N * 4},
     {.name = "c", .shape = SCALAR(HFTAC_DT_F64), .batch_axis = -1, .bytes = 8},
 };
 static const HftacResult train_results[] = {
     {.name = "loss", .kind = HFTAC_RESULT_VALUE, .index = R_LOSS},
     {.name = "ok", .kind = HFTAC_RESULT_OK, .index = R_OK},
-    {.name = "label", .kind = HFTAC_RESULT_FAULT, .index = R_FAULT, .hi = 5, .ignore = 255, .has_ignore = 1},
+    {.name = "label",
+     .kind = HFTAC_RESULT_FAULT,
+     .index = R_FAULT,
+     .hi = 5,
+     .ignore = 255,
+     .has_ignore = 1},
     {.name = "label", .kind = HFTAC_RESULT_FAULT_VALUE, .index = R_FAULT_VALUE},
     {.name = "schedule", .kind = HFTAC_RESULT_FACTOR, .index = R_FACTOR},
 };
 static const HftacResult eval_results[] = {
-    {.name = "label", .kind = HFTAC_RESULT_FAULT, .index = R_FAULT, .hi = 5, .ignore = 255, .has_ignore = 1},
+    {.name = "label",
+     .kind = HFTAC_RESULT_FAULT,
+     .index = R_FAULT,
+     .hi = 5,
+     .ignore = 255,
+     .has_ignore = 1},
     {.name = "label", .kind = HFTAC_RESULT_FAULT_VALUE, .index = R_FAULT_VALUE},
 };
 static const HftacResult end_results[] = {
     {.name = "loss", .kind = HFTAC_RESULT_VALUE, .index = 0},
     {.name = "count", .kind = HFTAC_RESULT_VALUE, .index = 1},
 };
-#define MASK(...) {__VA_ARGS__, 0}
+#define MASK(...)      \
+    {                  \
+        __VA_ARGS__, 0 \
+    }
 static const HftacEntry entries[HFTAC_N_ENTRIES] = {
     [HFTAC_ENTRY_INIT] = {.present = 1, .models = init_models},
     [HFTAC_ENTRY_TRAIN] = {.present = 1,
@@ -187,9 +273,18 @@ static const HftacEntry entries[HFTAC_N_ENTRIES] = {
                            .models = train_models,
                            .results = train_results,
                            .input_mask = MASK(1 << X | 1 << LABEL | 1 << NOISE)},
-    [HFTAC_ENTRY_EVAL] = {.present = 1, .n_results = 2, .models = eval_models, .results = eval_results, .input_mask = MASK(1 << LABEL)},
-    [HFTAC_ENTRY_EVAL_END] = {.present = 1, .n_results = 2, .models = eval_end_models, .results = end_results},
-    [HFTAC_ENTRY_PREDICT] = {.present = 1, .models = predict_models, .input_mask = MASK(1 << X | 1 << BIAS)},
+    [HFTAC_ENTRY_EVAL] = {.present = 1,
+                          .n_results = 2,
+                          .models = eval_models,
+                          .results = eval_results,
+                          .input_mask = MASK(1 << LABEL)},
+    [HFTAC_ENTRY_EVAL_END] = {.present = 1,
+                              .n_results = 2,
+                              .models = eval_end_models,
+                              .results = end_results},
+    [HFTAC_ENTRY_PREDICT] = {.present = 1,
+                             .models = predict_models,
+                             .input_mask = MASK(1 << X | 1 << BIAS)},
 };
 
 extern const HftacModel hftac_model;

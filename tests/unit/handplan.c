@@ -87,6 +87,7 @@ static Buffer *leaf_buffer(Maker *m, const Node *n)
         b = buffer_new(m, n->name, BUF_INPUT, &n->type);
         b->index = position(n->attrs.leaf.name, mod->inputs, mod->n_inputs, sizeof *mod->inputs);
         b->per_model = mod->inputs[b->index].each;
+        b->model_bytes = b->per_model ? b->bytes : 0;
         break;
     case LEAF_STATE:
         return &m->plan->states[position(n->attrs.leaf.name, mod->states, mod->n_states,
@@ -94,6 +95,8 @@ static Buffer *leaf_buffer(Maker *m, const Node *n)
     case LEAF_HYPER:
         b = buffer_new(m, n->name, BUF_HYPER, &n->type);
         b->index = position(n->attrs.leaf.name, mod->hypers, mod->n_hypers, sizeof *mod->hypers);
+        b->per_model = true;
+        b->model_bytes = 8 * mod->n_hypers;
         break;
     case LEAF_SCALAR:
         b = buffer_new(m, n->name, BUF_SCALAR, &n->type);
@@ -101,6 +104,8 @@ static Buffer *leaf_buffer(Maker *m, const Node *n)
         break;
     case LEAF_SEED:
         b = buffer_new(m, n->name, BUF_SEED, &n->type);
+        b->per_model = true;
+        b->model_bytes = 8;
         break;
     case LEAF_CONST:
         if (n->attrs.value.data.n == 1)
@@ -142,6 +147,14 @@ static bool needs_memory(const Graph *g, const Node *n)
     return false;
 }
 
+static int count_results(const Graph *g)
+{
+    int n = 0;
+    for (int i = 0; i < g->n_outputs; i++)
+        n += g->outputs[i].kind == OUT_RESULT;
+    return n;
+}
+
 static void plan_output(Maker *m, const Output *o, int *n_results, int *n_outputs)
 {
     Buffer *b;
@@ -153,6 +166,7 @@ static void plan_output(Maker *m, const Output *o, int *n_results, int *n_output
         b = buffer_new(m, o->name, result ? BUF_RESULT : BUF_OUTPUT, &o->value->type);
         b->per_model = true;
         b->index = result ? (*n_results)++ : (*n_outputs)++;
+        b->model_bytes = result ? 8 * count_results(m->entry->graph) : b->bytes;
         if (result)
             b->dtype = DT_F64;
     }

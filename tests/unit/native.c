@@ -50,7 +50,8 @@ Native native_new(const char *march)
 /* Kernels carry the widest vectors as an attribute; without it LLVM prefers 256 bits. */
 static void prefer_wide(Native *n)
 {
-    LLVMAttributeRef wide = LLVMCreateStringAttribute(n->context, "prefer-vector-width", 19, "512", 3);
+    LLVMAttributeRef wide =
+        LLVMCreateStringAttribute(n->context, "prefer-vector-width", 19, "512", 3);
     for (LLVMValueRef f = LLVMGetFirstFunction(n->module); f; f = LLVMGetNextFunction(f))
         if (!LLVMIsDeclaration(f))
             LLVMAddAttributeAtIndex(f, (unsigned)LLVMAttributeFunctionIndex, wide);
@@ -97,7 +98,8 @@ void native_load(Native *n)
     if (LLVMTargetMachineEmitToFile(n->machine, n->module, object, LLVMObjectFile, &error))
         fail("emit", error);
     const char *keep = getenv("NATIVE_ASM"); /* a path: also writes the assembly there */
-    if (keep && LLVMTargetMachineEmitToFile(n->machine, n->module, (char *)keep, LLVMAssemblyFile, &error))
+    if (keep && LLVMTargetMachineEmitToFile(n->machine, n->module, (char *)keep,
+                                            LLVMAssemblyFile, &error))
         fail("emit", error);
     link_object(object, library);
     n->library = dlopen(library, RTLD_NOW | RTLD_LOCAL);

@@ -13,7 +13,10 @@
 #include "runtime/model_abi.h"
 #include "tests/unit/native.h"
 
-enum { MAX_ELEMENTS = 1 << 21, GUARD = 64 };
+enum {
+    MAX_ELEMENTS = 1 << 21,
+    GUARD = 64
+};
 
 typedef enum Epilogue {
     PLAIN,
@@ -44,7 +47,11 @@ static const Case cases[] = {
     {"mk,kn->mn",     {5, 3},    {3, 1},     NULL, NULL, NULL, 0, BIAS_RELU, DT_F32},
     {"mk,kn->mn",     {13, 29},  {29, 83},   "10", NULL, NULL, 0, BIAS_RELU, DT_F32},
     {"mk,kn->mn",     {17, 31},  {31, 65},   NULL, NULL, NULL, 8, BIAS_RELU, DT_F32},
-    {"mk,kn->mn",     {23, 64},  {64, 40},   NULL, NULL, NULL, 16, PLAIN,    DT_F32},
+    {"mk,kn->mn",     {130, 130}, {130, 1024}, NULL, NULL, NULL, 0, BIAS_RELU, DT_F32},
+    {"mk,kn->mn",     {1100, 300}, {300, 37}, NULL, NULL, NULL, 100, PLAIN,   DT_F32},
+    {"mpq,pqn->mn",   {70, 3, 40}, {3, 40, 517}, NULL, NULL, NULL, 8, PLAIN,   DT_F32},
+    {"mk,kn->mn",     {20, 50},   {50, 37},  NULL, "10", NULL, 0, BIAS_RELU, DT_F32}, /* strided lanes */
+{"mk,kn->mn",     {23, 64},  {64, 40},   NULL, NULL, NULL, 16, PLAIN,    DT_F32},
     {"mk,kn->mn",     {6, 12},   {12, 24},   NULL, NULL, NULL, 12, LONG,     DT_F32},
     {"km,kn->mn",     {100, 9},  {100, 31},  NULL, NULL, NULL, 32, LONG,     DT_F32},
     /* batches, several letters of each kind */
@@ -105,10 +112,11 @@ static Buffer input_buffer(const Node *n, int index, const char *order)
     return b;
 }
 
-static Node *make_input(Built *t, Builder *b, const char *name, DType type, const Shape *shape, int index,
-                        const char *order)
+static Node *make_input(Built *t, Builder *b, const char *name, DType type, const Shape *shape,
+                        int index, const char *order)
 {
-    const Input what = {.name = name, .type = {.dtype = type, .shape = *shape}, .loc = SRC_NONE};
+    const Input what = {
+        .name = name, .type = {.dtype = type, .shape = *shape}, .loc = SRC_NONE};
     module_add_input(b->graph->module, &what);
     Node *n = build_input(b, name);
     t->in[index] = n;
@@ -180,8 +188,13 @@ static void add_kernel(Native *n, Built *t, int vector_bytes, const char *name)
     }
     t->plan.entries = &t->entry;
     t->entry.kernels = &t->kernel;
-    Emit e = {.arena = t->arena, .context = n->context, .module = n->module, .plan = &t->plan,
-              .vector_bytes = vector_bytes, .optimize = 2, .failed_kind = -1};
+    Emit e = {.arena = t->arena,
+              .context = n->context,
+              .module = n->module,
+              .plan = &t->plan,
+              .vector_bytes = vector_bytes,
+              .optimize = 2,
+              .failed_kind = -1};
     e.builder = LLVMCreateBuilderInContext(n->context);
     LLVMSetLinkage(emit_kernel(&e, &t->entry, &t->kernel, name), LLVMExternalLinkage);
     LLVMDisposeBuilder(e.builder);
@@ -248,7 +261,8 @@ static int summed_letters(const EinsumSpec *s, char *letters)
     return n;
 }
 
-static double reference(const Built *t, const Case *c, const EinsumSpec *s, const Data *d, int64_t *index)
+static double reference(const Built *t, const Case *c, const EinsumSpec *s, const Data *d,
+                        int64_t *index)
 {
     char k[MAX_RANK];
     const int n = summed_letters(s, k);
@@ -264,7 +278,8 @@ static double reference(const Built *t, const Case *c, const EinsumSpec *s, cons
         const double a = value_at(d->in[0], c->type, offset_of(&t->buffer[0], s->a, index));
         const double b = value_at(d->in[1], c->type, offset_of(&t->buffer[1], s->b, index));
         sum = chain(c->type, a, b, sum);
-        const bool end = (step % last + 1) % (c->chunk ? c->chunk : INT64_MAX) == 0 || step % last + 1 == last;
+        const bool end = (step % last + 1) % (c->chunk ? c->chunk : INT64_MAX) == 0 ||
+                         step % last + 1 == last;
         if (c->chunk && end) {
             total = plus(c->type, total, sum);
             sum = 0;
@@ -295,7 +310,9 @@ static int check_values(const Built *t, const Case *c, const Data *d)
                 return printf("FAILED %s: second store, element %d\n", c->spec, (int)n), 1;
         }
         if (!(fabs(got - want) <= tolerance))
-            return printf("FAILED %s: element %d is %.9g, not %.9g\n", c->spec, (int)n, got, want), 1;
+            return printf("FAILED %s: element %d is %.9g, not %.9g\n", c->spec, (int)n, got,
+                          want),
+                   1;
     }
     return 0;
 }
@@ -325,7 +342,9 @@ static void free_data(const Data *d)
 
 static HftacFrame frame_of(const Data *d)
 {
-    return (HftacFrame){.size = sizeof(HftacFrame), .inputs = (const void *const *)d->in, .outputs = (void *const *)d->out};
+    return (HftacFrame){.size = sizeof(HftacFrame),
+                        .inputs = (const void *const *)d->in,
+                        .outputs = (void *const *)d->out};
 }
 
 static int guards_whole(const Built *t, const Data *d)
@@ -371,19 +390,24 @@ static int check_all(const char *march, int vector_bytes)
 /* 24 independent chains of multiply-adds: double peak(i64 turns). */
 static void add_peak(Native *n, int lanes)
 {
-    LLVMTypeRef i64 = LLVMInt64TypeInContext(n->context), f32 = LLVMFloatTypeInContext(n->context);
+    LLVMTypeRef i64 = LLVMInt64TypeInContext(n->context),
+                f32 = LLVMFloatTypeInContext(n->context);
     LLVMTypeRef v = LLVMVectorType(f32, (unsigned)lanes);
-    LLVMValueRef f = LLVMAddFunction(n->module, "peak", LLVMFunctionType(f32, (LLVMTypeRef[]){i64, f32}, 2, 0));
+    LLVMValueRef f = LLVMAddFunction(n->module, "peak",
+                                     LLVMFunctionType(f32, (LLVMTypeRef[]){i64, f32}, 2, 0));
     LLVMBuilderRef b = LLVMCreateBuilderInContext(n->context);
     LLVMBasicBlockRef entry = LLVMAppendBasicBlockInContext(n->context, f, "entry");
     LLVMBasicBlockRef body = LLVMAppendBasicBlockInContext(n->context, f, "body");
     LLVMBasicBlockRef done = LLVMAppendBasicBlockInContext(n->context, f, "done");
-    enum { CHAINS = 12 };
+    enum {
+        CHAINS = 12
+    };
     LLVMValueRef phi[CHAINS], next[CHAINS];
     LLVMPositionBuilderAtEnd(b, entry);
     LLVMValueRef x = LLVMConstNull(v);
     for (int i = 0; i < lanes; i++)
-        x = LLVMBuildInsertElement(b, x, LLVMGetParam(f, 1), LLVMConstInt(i64, (unsigned)i, 0), "");
+        x = LLVMBuildInsertElement(b, x, LLVMGetParam(f, 1), LLVMConstInt(i64, (unsigned)i, 0),
+                                   "");
     LLVMBuildBr(b, body);
     LLVMPositionBuilderAtEnd(b, body);
     LLVMValueRef i = LLVMBuildPhi(b, i64, "");
@@ -420,7 +444,8 @@ static double measure_peak(const Native *n, int lanes)
     return best;
 }
 
-static void print_speed(const Native *n, int lanes, const Built *t, const char *name, const Case *c)
+static void print_speed(const Native *n, int lanes, const Built *t, const char *name,
+                        const Case *c)
 {
     KernelFn *k;
     *(void **)&k = native_symbol(n, name);
@@ -443,8 +468,9 @@ static void print_speed(const Native *n, int lanes, const Built *t, const char *
         best = rate > best ? rate : best;
         peak = p > peak ? p : peak;
     }
-    printf("  %s [%d,%d] [%d,%d] chunk %d: %.1f GFLOP/s, %.0f %% of %.1f\n", c->spec, (int)c->a[0], (int)c->a[1],
-           (int)c->b[0], (int)c->b[1], (int)c->chunk, best, 100 * best / peak, peak);
+    printf("  %s [%d,%d] [%d,%d] chunk %d: %.1f GFLOP/s, %.0f %% of %.1f\n", c->spec,
+           (int)c->a[0], (int)c->a[1], (int)c->b[0], (int)c->b[1], (int)c->chunk, best,
+           100 * best / peak, peak);
     free_data(&d);
 }
 
@@ -461,7 +487,8 @@ static void print_speeds(const char *march, int vector_bytes)
     }
     add_peak(&n, vector_bytes / 4);
     native_load(&n);
-    printf("-march=%s: %d kernels compiled in %.0f ms\n", march, COUNT(speeds), (native_now() - start) * 1e3);
+    printf("-march=%s: %d kernels compiled in %.0f ms\n", march, COUNT(speeds),
+           (native_now() - start) * 1e3);
     for (int i = 0; i < COUNT(speeds); i++) {
         snprintf(name, sizeof name, "case%d", i);
         print_speed(&n, vector_bytes / 4, &built[i], name, &speeds[i]);
@@ -477,7 +504,8 @@ int main(int argc, char **argv)
         return 77;
     }
     int failures = check_all("x86-64-v3", 32);
-    failures += check_all("x86-64-v3", 64); /* two registers a vector: other tiles, the same bits */
+    failures +=
+        check_all("x86-64-v3", 64); /* two registers a vector: other tiles, the same bits */
     failures += check_all("native", __builtin_cpu_supports("avx512f") ? 64 : 32);
     if (argc > 1 && !strcmp(argv[1], "-v")) {
         print_speeds("x86-64-v3", 32);

@@ -13,18 +13,21 @@
 #include "codegen/cpu/scalar.h"
 #include "tests/unit/native.h"
 
-enum { N = 1 << 18, N_WIDTHS = 3 };
+enum {
+    N = 1 << 18,
+    N_WIDTHS = 3
+};
 static const unsigned widths[N_WIDTHS] = {0, 8, 16};
 static int failures;
 static bool verbose;
 
-#define CHECK(ok, ...)                                                                             \
-    do {                                                                                           \
-        if (!(ok) && failures++ < 20) {                                                            \
-            printf("FAILED %s:%d: ", __FILE__, __LINE__);                                          \
-            printf(__VA_ARGS__);                                                                   \
-            printf("\n");                                                                          \
-        }                                                                                          \
+#define CHECK(ok, ...)                                    \
+    do {                                                  \
+        if (!(ok) && failures++ < 20) {                   \
+            printf("FAILED %s:%d: ", __FILE__, __LINE__); \
+            printf(__VA_ARGS__);                          \
+            printf("\n");                                 \
+        }                                                 \
     } while (0)
 
 typedef void Kernel(const void *x, const void *y, const void *z, void *out, int64_t blocks);
@@ -54,7 +57,8 @@ static Loop loop_begin(Native *n, const char *name)
     LLVMTypeRef i64 = LLVMInt64TypeInContext(n->context);
     LLVMTypeRef args[] = {p, p, p, p, i64};
     LLVMTypeRef type = LLVMFunctionType(LLVMVoidTypeInContext(n->context), args, 5, false);
-    Loop l = {.b = LLVMCreateBuilderInContext(n->context), .fn = LLVMAddFunction(n->module, name, type)};
+    Loop l = {.b = LLVMCreateBuilderInContext(n->context),
+              .fn = LLVMAddFunction(n->module, name, type)};
     l.entry = LLVMAppendBasicBlockInContext(n->context, l.fn, "entry");
     l.body = LLVMAppendBasicBlockInContext(n->context, l.fn, "body");
     LLVMPositionBuilderAtEnd(l.b, l.entry);
@@ -102,7 +106,8 @@ static void store(Native *n, Loop *l, DType t, unsigned lanes, LLVMValueRef v)
     LLVMSetAlignment(LLVMBuildStore(l->b, v, address(n, l, 3, block)), 1);
 }
 
-static void kernel_name(char *out, size_t size, ScalarFn f, DType from, DType to, unsigned lanes)
+static void kernel_name(char *out, size_t size, ScalarFn f, DType from, DType to,
+                        unsigned lanes)
 {
     snprintf(out, size, "%s_%s_%s_%u", scalar_text(f), dtype_text(from), dtype_text(to), lanes);
 }
@@ -144,25 +149,96 @@ static void run(Native *n, ScalarFn f, DType from, DType to, const void *x, cons
 
 /* ---- reals against libm ---- */
 
-static long double ref_exp(long double x, long double y) { (void)y; return expl(x); }
-static long double ref_log(long double x, long double y) { (void)y; return logl(x); }
-static long double ref_sin(long double x, long double y) { (void)y; return sinl(x); }
-static long double ref_cos(long double x, long double y) { (void)y; return cosl(x); }
-static long double ref_tanh(long double x, long double y) { (void)y; return tanhl(x); }
-static long double ref_erf(long double x, long double y) { (void)y; return erfl(x); }
-static long double ref_sqrt(long double x, long double y) { (void)y; return sqrtl(x); }
-static long double ref_floor(long double x, long double y) { (void)y; return floorl(x); }
-static long double ref_ceil(long double x, long double y) { (void)y; return ceill(x); }
-static long double ref_pow(long double x, long double y) { return powl(x, y); }
-static long double ref_sigmoid(long double x, long double y) { (void)y; return x < 0 ? expl(x) / (1 + expl(x)) : 1 / (1 + expl(-x)); }
-static long double ref_add(long double x, long double y) { return x + y; }
-static long double ref_div(long double x, long double y) { return x / y; }
-static long double ref_min(long double x, long double y) { return isnan(x) ? x : isnan(y) ? y : x < y ? x : y; }
-static long double ref_max(long double x, long double y) { return isnan(x) ? x : isnan(y) ? y : x > y ? x : y; }
-static long double ref_relu(long double x, long double y) { (void)y; return x < 0 ? 0 : x; }
-static long double ref_sign(long double x, long double y) { (void)y; return (x > 0) - (x < 0); }
-static long double ref_abs(long double x, long double y) { (void)y; return fabsl(x); }
-static long double ref_neg(long double x, long double y) { (void)y; return -x; }
+static long double ref_exp(long double x, long double y)
+{
+    (void)y;
+    return expl(x);
+}
+static long double ref_log(long double x, long double y)
+{
+    (void)y;
+    return logl(x);
+}
+static long double ref_sin(long double x, long double y)
+{
+    (void)y;
+    return sinl(x);
+}
+static long double ref_cos(long double x, long double y)
+{
+    (void)y;
+    return cosl(x);
+}
+static long double ref_tanh(long double x, long double y)
+{
+    (void)y;
+    return tanhl(x);
+}
+static long double ref_erf(long double x, long double y)
+{
+    (void)y;
+    return erfl(x);
+}
+static long double ref_sqrt(long double x, long double y)
+{
+    (void)y;
+    return sqrtl(x);
+}
+static long double ref_floor(long double x, long double y)
+{
+    (void)y;
+    return floorl(x);
+}
+static long double ref_ceil(long double x, long double y)
+{
+    (void)y;
+    return ceill(x);
+}
+static long double ref_pow(long double x, long double y)
+{
+    return powl(x, y);
+}
+static long double ref_sigmoid(long double x, long double y)
+{
+    (void)y;
+    return x < 0 ? expl(x) / (1 + expl(x)) : 1 / (1 + expl(-x));
+}
+static long double ref_add(long double x, long double y)
+{
+    return x + y;
+}
+static long double ref_div(long double x, long double y)
+{
+    return x / y;
+}
+static long double ref_min(long double x, long double y)
+{
+    return isnan(x) ? x : isnan(y) ? y : x < y ? x : y;
+}
+static long double ref_max(long double x, long double y)
+{
+    return isnan(x) ? x : isnan(y) ? y : x > y ? x : y;
+}
+static long double ref_relu(long double x, long double y)
+{
+    (void)y;
+    return x < 0 ? 0 : x;
+}
+static long double ref_sign(long double x, long double y)
+{
+    (void)y;
+    return (x > 0) - (x < 0);
+}
+static long double ref_abs(long double x, long double y)
+{
+    (void)y;
+    return fabsl(x);
+}
+static long double ref_neg(long double x, long double y)
+{
+    (void)y;
+    return -x;
+}
 
 static long double ref_mod(long double x, long double y)
 {
@@ -211,7 +287,9 @@ static const RealCase real_cases[] = {
     {SC_NEG,     ref_neg,     0, 0, -9, 9,          INFINITY, INFINITY, 0, 0},
 };
 /* clang-format on */
-enum { N_REAL = (int)(sizeof real_cases / sizeof *real_cases) };
+enum {
+    N_REAL = (int)(sizeof real_cases / sizeof *real_cases)
+};
 
 static uint64_t random_bits(uint64_t *s)
 {
@@ -227,10 +305,15 @@ static double between(uint64_t *s, double lo, double hi)
     return lo + (hi - lo) * 0x1p-53 * (double)(random_bits(s) >> 11);
 }
 
-static const double specials[] = {0.0, -0.0, 1.0, -1.0, 2.0, -2.0, 3.0, -3.0, 0.5, -0.5, INFINITY, -INFINITY,
-                                  NAN, FLT_MIN, FLT_MIN / 8, FLT_TRUE_MIN, FLT_MAX, -FLT_MAX, DBL_MIN, DBL_MIN / 8, DBL_TRUE_MIN,
-                                  DBL_MAX, -DBL_MAX, 88.72284, 88.72283, -103.97208, -103.97207, 709.78, 709.79, -745.13, -745.14, 1e5, 1e9};
-enum { N_SPECIAL = (int)(sizeof specials / sizeof *specials) };
+static const double specials[] = {
+    0.0,         -0.0,         1.0,      -1.0,     2.0,        -2.0,        3.0,
+    -3.0,        0.5,          -0.5,     INFINITY, -INFINITY,  NAN,         FLT_MIN,
+    FLT_MIN / 8, FLT_TRUE_MIN, FLT_MAX,  -FLT_MAX, DBL_MIN,    DBL_MIN / 8, DBL_TRUE_MIN,
+    DBL_MAX,     -DBL_MAX,     88.72284, 88.72283, -103.97208, -103.97207,  709.78,
+    709.79,      -745.13,      -745.14,  1e5,      1e9};
+enum {
+    N_SPECIAL = (int)(sizeof specials / sizeof *specials)
+};
 
 /* A quarter bit patterns, all pairs of special values, the rest dense. */
 static double sample(const RealCase *c, bool wide, int which, int i, uint64_t *s)
@@ -287,11 +370,15 @@ static double ulps(long double want, double got, bool wide)
 /* Nanoseconds per element over values between -4 and 4 (0 and 4 for the first operand of log and pow) in cache. */
 static void print_speed(Native *n, ScalarFn f, DType t, void *const buffer[3])
 {
-    enum { SOME = 2048, TIMES = 200 };
+    enum {
+        SOME = 2048,
+        TIMES = 200
+    };
     uint64_t seed = 1;
     for (int i = 0; i < SOME; i++)
         for (int which = 0; which < 2; which++)
-            put(buffer[which], t == DT_F64, i, between(&seed, which == 0 && (f == SC_LOG || f == SC_POW) ? 0 : -4, 4));
+            put(buffer[which], t == DT_F64, i,
+                between(&seed, which == 0 && (f == SC_LOG || f == SC_POW) ? 0 : -4, 4));
     printf("%-8s %s: ns per element", scalar_text(f), dtype_text(t));
     for (int w = 0; w < N_WIDTHS; w++) {
         char name[64];
@@ -332,16 +419,18 @@ static void check_real(Native *n, const RealCase *c, bool wide, void *const buff
     }
     const double allowed = wide ? c->ulp64 : c->ulp32;
     if (verbose)
-        printf("%-8s %s: error %.3f ulp at %.9g, %.9g\n", scalar_text(c->f), dtype_text(t), worst, at, at2);
-    CHECK(worst <= allowed, "%s %s: error %.3g ulp at (%.17g, %.17g): %.17g instead of %.17g", scalar_text(c->f),
-          dtype_text(t), worst, at, at2, worst_got, (double)c->ref(at, at2));
+        printf("%-8s %s: error %.3f ulp at %.9g, %.9g\n", scalar_text(c->f), dtype_text(t),
+               worst, at, at2);
+    CHECK(worst <= allowed, "%s %s: error %.3g ulp at (%.17g, %.17g): %.17g instead of %.17g",
+          scalar_text(c->f), dtype_text(t), worst, at, at2, worst_got, (double)c->ref(at, at2));
     if (verbose)
         print_speed(n, c->f, t, buffer);
 }
 
 /* ---- compares, casts, integers ---- */
 
-static const int64_t int_values[16] = {0, 1, -1, 2, -2, 7, -7, 8, 100, -100, 255, 256, INT32_MAX, INT32_MIN, INT64_MAX, INT64_MIN};
+static const int64_t int_values[16] = {
+    0, 1, -1, 2, -2, 7, -7, 8, 100, -100, 255, 256, INT32_MAX, INT32_MIN, INT64_MAX, INT64_MIN};
 
 static int64_t floor_div(int64_t x, int64_t y)
 {
@@ -363,14 +452,17 @@ static int64_t floor_mod(int64_t x, int64_t y)
 static int64_t int_reference(ScalarFn f, int64_t x, int64_t y)
 {
     const uint64_t a = (uint64_t)x, b = (uint64_t)y;
-    const int64_t value[SC_COUNT] = {[SC_ADD] = (int64_t)(a + b), [SC_SUB] = (int64_t)(a - b), [SC_MUL] = (int64_t)(a * b),
-                                     [SC_FDIV] = floor_div(x, y), [SC_MOD] = floor_mod(x, y),
-                                     [SC_MIN] = x < y ? x : y, [SC_MAX] = x > y ? x : y};
+    const int64_t value[SC_COUNT] = {
+        [SC_ADD] = (int64_t)(a + b), [SC_SUB] = (int64_t)(a - b), [SC_MUL] = (int64_t)(a * b),
+        [SC_FDIV] = floor_div(x, y), [SC_MOD] = floor_mod(x, y),  [SC_MIN] = x < y ? x : y,
+        [SC_MAX] = x > y ? x : y};
     return value[f];
 }
 
 static const ScalarFn int_fns[] = {SC_ADD, SC_SUB, SC_MUL, SC_FDIV, SC_MOD, SC_MIN, SC_MAX};
-enum { N_INT = (int)(sizeof int_fns / sizeof *int_fns) };
+enum {
+    N_INT = (int)(sizeof int_fns / sizeof *int_fns)
+};
 
 static void check_int(Native *n, ScalarFn f)
 {
@@ -379,43 +471,68 @@ static void check_int(Native *n, ScalarFn f)
         x[i] = int_values[i % 16], y[i] = int_values[i / 16];
     run(n, f, DT_I64, DT_I64, x, y, NULL, got, 256);
     for (int i = 0; i < 256; i++)
-        CHECK(got[i] == int_reference(f, x[i], y[i]), "%s(%" PRId64 ", %" PRId64 ") = %" PRId64, scalar_text(f), x[i],
-              y[i], got[i]);
+        CHECK(got[i] == int_reference(f, x[i], y[i]), "%s(%" PRId64 ", %" PRId64 ") = %" PRId64,
+              scalar_text(f), x[i], y[i], got[i]);
 }
 
 static bool compare_reference(ScalarFn f, double x, double y)
 {
-    const bool value[SC_COUNT] = {[SC_EQ] = x == y, [SC_NE] = x != y, [SC_LT] = x < y,
-                                  [SC_LE] = x <= y, [SC_GT] = x > y,  [SC_GE] = x >= y,
-                                  [SC_ISFINITE] = isfinite(x), [SC_AND] = x != 0 && y != 0, [SC_OR] = x != 0 || y != 0,
+    const bool value[SC_COUNT] = {[SC_EQ] = x == y,
+                                  [SC_NE] = x != y,
+                                  [SC_LT] = x<y, [SC_LE] = x <= y, [SC_GT] = x> y,
+                                  [SC_GE] = x >= y,
+                                  [SC_ISFINITE] = isfinite(x),
+                                  [SC_AND] = x != 0 && y != 0,
+                                  [SC_OR] = x != 0 || y != 0,
                                   [SC_NOT] = x == 0};
     return value[f];
 }
 
-static const ScalarFn truth_fns[] = {SC_EQ, SC_NE, SC_LT, SC_LE, SC_GT, SC_GE, SC_ISFINITE, SC_AND, SC_OR, SC_NOT};
-enum { N_TRUTH = (int)(sizeof truth_fns / sizeof *truth_fns) };
+static const ScalarFn truth_fns[] = {SC_EQ, SC_NE,       SC_LT,  SC_LE, SC_GT,
+                                     SC_GE, SC_ISFINITE, SC_AND, SC_OR, SC_NOT};
+enum {
+    N_TRUTH = (int)(sizeof truth_fns / sizeof *truth_fns)
+};
 
 static void check_truth(Native *n, ScalarFn f)
 {
-    static const float v[8] = {0.0f, -0.0f, 1.0f, -1.0f, INFINITY, -INFINITY, NAN, FLT_TRUE_MIN};
+    static const float v[8] = {0.0f,     -0.0f,     1.0f, -1.0f,
+                               INFINITY, -INFINITY, NAN,  FLT_TRUE_MIN};
     float x[64], y[64];
     unsigned char got[64];
     for (int i = 0; i < 64; i++)
         x[i] = v[i % 8], y[i] = v[i / 8];
     run(n, f, DT_F32, DT_BOOL, x, y, NULL, got, 64);
     for (int i = 0; i < 64; i++)
-        CHECK(got[i] == (compare_reference(f, x[i], y[i]) ? 1 : 0), "%s(%g, %g)", scalar_text(f), (double)x[i],
-              (double)y[i]);
+        CHECK(got[i] == (compare_reference(f, x[i], y[i]) ? 1 : 0), "%s(%g, %g)",
+              scalar_text(f), (double)x[i], (double)y[i]);
 }
 
 static void check_casts(Native *n)
 {
-    static const double v[16] = {0, -0.9, 1.9, -1.9, 255.9, 256, -3, 1e9, 3e9, -3e9, 1e18, 1e19, -1e19, INFINITY, -INFINITY, NAN};
-    static const int64_t as_i64[16] = {0, 0, 1, -1, 255, 256, -3, 1000000000, 3000000000, -3000000000, 1000000000000000000,
-                                       INT64_MAX, INT64_MIN, INT64_MAX, INT64_MIN, 0};
-    static const int32_t as_i32[16] = {0, 0, 1, -1, 255, 256, -3, 1000000000, INT32_MAX, INT32_MIN, INT32_MAX,
-                                       INT32_MAX, INT32_MIN, INT32_MAX, INT32_MIN, 0};
-    static const uint8_t as_u8[16] = {0, 0, 1, 0, 255, 255, 0, 255, 255, 0, 255, 255, 0, 255, 0, 0};
+    static const double v[16] = {0,   -0.9, 1.9,  -1.9, 255.9, 256,      -3,        1e9,
+                                 3e9, -3e9, 1e18, 1e19, -1e19, INFINITY, -INFINITY, NAN};
+    static const int64_t as_i64[16] = {0,
+                                       0,
+                                       1,
+                                       -1,
+                                       255,
+                                       256,
+                                       -3,
+                                       1000000000,
+                                       3000000000,
+                                       -3000000000,
+                                       1000000000000000000,
+                                       INT64_MAX,
+                                       INT64_MIN,
+                                       INT64_MAX,
+                                       INT64_MIN,
+                                       0};
+    static const int32_t as_i32[16] = {
+        0,         0,         1,         -1,        255,       256,       -3,        1000000000,
+        INT32_MAX, INT32_MIN, INT32_MAX, INT32_MAX, INT32_MIN, INT32_MAX, INT32_MIN, 0};
+    static const uint8_t as_u8[16] = {0,   0, 1,   0,   255, 255, 0, 255,
+                                      255, 0, 255, 255, 0,   255, 0, 0};
     int64_t i64[16];
     int32_t i32[16];
     uint8_t u8[16], truth[16];
@@ -424,7 +541,8 @@ static void check_casts(Native *n)
     run(n, SC_CAST, DT_F64, DT_U8, v, NULL, NULL, u8, 16);
     run(n, SC_CAST, DT_F64, DT_BOOL, v, NULL, NULL, truth, 16);
     for (int i = 0; i < 16; i++)
-        CHECK(i64[i] == as_i64[i] && i32[i] == as_i32[i] && u8[i] == as_u8[i] && truth[i] == (v[i] != 0),
+        CHECK(i64[i] == as_i64[i] && i32[i] == as_i32[i] && u8[i] == as_u8[i] &&
+                  truth[i] == (v[i] != 0),
               "cast %g: %" PRId64 " %d %d %d", v[i], i64[i], i32[i], u8[i], truth[i]);
     float f32[16];
     double f64[16];
@@ -470,7 +588,8 @@ static void add_philox(Native *n, const char *name, uint64_t path, unsigned lane
     LLVMValueRef first = element;
     if (lanes)
         first = LLVMBuildExtractElement(l.b, element, LLVMConstInt(i64, 0, false), "");
-    store(n, &l, DT_I64, lanes, as_run ? philox_emit_run(l.b, &key, first, lanes) : philox_emit(l.b, &key, element));
+    store(n, &l, DT_I64, lanes,
+          as_run ? philox_emit_run(l.b, &key, first, lanes) : philox_emit(l.b, &key, element));
     loop_end(n, &l);
 }
 
@@ -478,7 +597,8 @@ static void check_philox(Native *n)
 {
     static const uint32_t zeros[4] = {0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8};
     static const uint32_t ones[4] = {0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd};
-    static const char *const names[] = {"philox_0", "philox_8", "philox_16", "philox_run_8", "philox_run_16"};
+    static const char *const names[] = {"philox_0", "philox_8", "philox_16", "philox_run_8",
+                                        "philox_run_16"};
     static const int64_t lanes[] = {1, 8, 16, 8, 16};
     Kernel *k;
     int64_t element[1024], got[1024], want[1024];
@@ -503,7 +623,8 @@ static void check_philox(Native *n)
         for (int r = 0; r < (verbose ? 200 : 1); r++)
             k(element, key, NULL, v ? got : want, 1024 / lanes[v]);
         if (verbose)
-            printf("  %-24s %6.2f ns per element\n", names[v], (native_now() - start) * 1e9 / 1024 / 200);
+            printf("  %-24s %6.2f ns per element\n", names[v],
+                   (native_now() - start) * 1e9 / 1024 / 200);
         CHECK(v == 0 || !memcmp(got, want, sizeof got), "%s differs from the scalar", names[v]);
     }
 }
@@ -520,8 +641,9 @@ static void add_all(Native *n)
         add_kernels(n, int_fns[i], DT_I64, DT_I64);
     for (int i = 0; i < N_TRUTH; i++)
         add_kernels(n, truth_fns[i], DT_F32, DT_BOOL);
-    static const DType casts[][2] = {{DT_F64, DT_I64}, {DT_F64, DT_I32}, {DT_F64, DT_U8}, {DT_F64, DT_BOOL},
-                                     {DT_I64, DT_F32}, {DT_U8, DT_F64}, {DT_BOOL, DT_F32}, {DT_BOOL, DT_I64}};
+    static const DType casts[][2] = {{DT_F64, DT_I64},  {DT_F64, DT_I32}, {DT_F64, DT_U8},
+                                     {DT_F64, DT_BOOL}, {DT_I64, DT_F32}, {DT_U8, DT_F64},
+                                     {DT_BOOL, DT_F32}, {DT_BOOL, DT_I64}};
     for (size_t i = 0; i < sizeof casts / sizeof *casts; i++)
         add_kernels(n, SC_CAST, casts[i][0], casts[i][1]);
     add_kernels(n, SC_WHERE, DT_F32, DT_F32);

@@ -243,7 +243,6 @@ static const Case cases[] = {
     {"fn f(x) {\n  g(x)\n  return x\n}\n",
      "3:4: error: expected '=' after the name that the statement binds, found '('"},
     {"nonsense\n", "2:1: error: expected declaration, found 'nonsense'"},
-    {"model M { repeat a, b, c in d { } }\n", "2:24: error: 'repeat' takes one name, or two"},
     {"model M { return = 1 }\n", "2:18: error: expected expression, found '='"},
     {"train { update d minimize loss Adam() }\n", "2:32: error: expected 'with', found 'Adam'"},
     {"model M { x = 1 }\nfn g( { y = 2\n z = 3 }\nconst c = )\n",
