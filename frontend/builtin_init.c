@@ -44,8 +44,11 @@ bool dist_from(Elab *e, const Value *v, SrcRange at, Dist *out)
         break;
     }
     if (v->kind != V_ERROR)
-        diag_error(e->diag, at, "an initial value is a distribution (normal, uniform, zeros, ones, kaiming_*, xavier_*) or "
-                                "a number, not %s", value_what(e, v));
+        diag_error(e->diag, at,
+                   "an initial value is a distribution (normal, uniform, zeros, ones, "
+                   "kaiming_*, xavier_*) or "
+                   "a number, not %s",
+                   value_what(e, v));
     return false;
 }
 
@@ -96,7 +99,8 @@ Value builtin_sequential(const Call *c)
     const Value *items = list ? c->arg[0].list.v : c->arg;
     for (int i = 0; i < n; i++)
         if (!value_callable(&items[i])) {
-            diag_error(c->e->diag, list ? c->loc[0] : c->loc[i], "an element of Sequential must be a layer or a function, not %s",
+            diag_error(c->e->diag, list ? c->loc[0] : c->loc[i],
+                       "an element of Sequential must be a layer or a function, not %s",
                        value_what(c->e, &items[i]));
             return value_error();
         }
@@ -107,11 +111,12 @@ Value builtin_sequential(const Call *c)
 }
 
 /* PyTorch's _calculate_fan_in_and_fan_out. */
-static bool fans(Elab *e, const Dist *d, const char *state, const Shape *s, double *in, double *out)
+static bool fans(Elab *e, const Dist *d, const char *state, const Shape *s, double *in,
+                 double *out)
 {
     if (s->rank < 2) {
-        diag_error(e->diag, d->loc, "%s needs a parameter of at least two axes, but '%s' is %s", d->family->name, state,
-                   shape_text(e->arena, s));
+        diag_error(e->diag, d->loc, "%s needs a parameter of at least two axes, but '%s' is %s",
+                   d->family->name, state, shape_text(e->arena, s));
         return false;
     }
     double field = 1;
@@ -128,12 +133,22 @@ static Value gain_of(Elab *e, const Dist *d, const Value *a)
     static const struct {
         const char *name;
         double gain;
-    } rows[] = {{"linear", 1}, {"sigmoid", 1}, {"conv1d", 1}, {"conv2d", 1}, {"tanh", 5.0 / 3}, {"selu", 0.75}, {"relu", 1.4142135623730951}};
+    } rows[] = {{"linear", 1},
+                {"sigmoid", 1},
+                {"conv1d", 1},
+                {"conv2d", 1},
+                {"tanh", 5.0 / 3},
+                {"selu", 0.75},
+                {"relu", 1.4142135623730951}};
     const Value *name = &d->arg[2];
     const char *text = name->kind == V_STR ? name->str : "";
     if (strcmp(text, "leaky_relu") == 0) {
         const Value square = math_binary(e, OP_MUL, *a, *a, d->loc);
-        return math_unary(e, OP_SQRT, math_divide(e, value_num(2, false), math_binary(e, OP_ADD, value_int(1), square, d->loc), d->loc), d->loc);
+        return math_unary(e, OP_SQRT,
+                          math_divide(e, value_num(2, false),
+                                      math_binary(e, OP_ADD, value_int(1), square, d->loc),
+                                      d->loc),
+                          d->loc);
     }
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         if (strcmp(rows[i].name, text) == 0)
@@ -143,7 +158,8 @@ static Value gain_of(Elab *e, const Dist *d, const Value *a)
 }
 
 /* The standard deviation of a kaiming or xavier family. */
-static Value deviation(Elab *e, const Dist *d, const Value *arg, const char *state, const Shape *s)
+static Value deviation(Elab *e, const Dist *d, const Value *arg, const char *state,
+                       const Shape *s)
 {
     double in, out;
     if (!fans(e, d, state, s, &in, &out))
@@ -156,7 +172,8 @@ static Value deviation(Elab *e, const Dist *d, const Value *arg, const char *sta
         diag_error(e->diag, d->loc, "mode must be \"fan_in\" or \"fan_out\"");
         return value_error();
     }
-    return math_divide(e, gain_of(e, d, &arg[0]), value_num(sqrt(fan_out ? out : in), false), d->loc);
+    return math_divide(e, gain_of(e, d, &arg[0]), value_num(sqrt(fan_out ? out : in), false),
+                       d->loc);
 }
 
 static Value sample(Elab *e, const Dist *d, const Value *arg, const char *state, const Shape *s)
@@ -176,7 +193,8 @@ static Value sample(Elab *e, const Dist *d, const Value *arg, const char *state,
     }
     if (lo.kind == V_ERROR || width.kind == V_ERROR)
         return value_error();
-    const Value r = is_normal ? random_normal(e, state, s, step) : random_uniform(e, state, s, step);
+    const Value r =
+        is_normal ? random_normal(e, state, s, step) : random_uniform(e, state, s, step);
     return math_binary(e, OP_ADD, math_binary(e, OP_MUL, r, width, d->loc), lo, d->loc);
 }
 

@@ -34,7 +34,8 @@ Value builtin_cast(const Call *c)
     Elab *e = c->e;
     const Value *x = &c->arg[0], *to = &c->arg[1];
     if (to->kind != V_STR) {
-        diag_error(e->diag, c->loc[1], "the element type is a string such as \"f32\", not %s", value_what(e, to));
+        diag_error(e->diag, c->loc[1], "the element type is a string such as \"f32\", not %s",
+                   value_what(e, to));
         return value_error();
     }
     if (strcmp(to->str, "real") == 0)
@@ -46,7 +47,8 @@ Value builtin_cast(const Call *c)
     }
     if (value_is_number(x))
         return d == DT_BOOL ? value_bool(value_number(x) != 0)
-                            : value_num(dtype_class(d) == DTC_INT ? trunc(value_number(x)) : value_number(x),
+                            : value_num(dtype_class(d) == DTC_INT ? trunc(value_number(x))
+                                                                  : value_number(x),
                                         dtype_class(d) == DTC_INT);
     return value_node(math_cast(e, x, d, c->loc[0], "what is cast"), false);
 }
@@ -68,10 +70,12 @@ Value builtin_dtype(const Call *c)
 static Node *operand(const Call *c, int i, bool *weak)
 {
     *weak = c->arg[i].kind != V_TENSOR || c->arg[i].weak;
-    return math_node(c->e, &c->arg[i], c->loc[i], arena_printf(c->e->arena, "the operand of %s", c->builtin->name));
+    return math_node(c->e, &c->arg[i], c->loc[i],
+                     arena_printf(c->e->arena, "the operand of %s", c->builtin->name));
 }
 
-static Value reduce(const Call *c, OpCode op, const Value *dim, SrcRange dim_loc, const Value *keep, SrcRange keep_loc)
+static Value reduce(const Call *c, OpCode op, const Value *dim, SrcRange dim_loc,
+                    const Value *keep, SrcRange keep_loc)
 {
     Elab *e = c->e;
     bool weak, keepdim;
@@ -107,7 +111,8 @@ Value builtin_minmax(const Call *c)
     const bool is_max = c->builtin->op == OP_MAX;
     const Value *other = &c->arg[1], *dim = &c->arg[2];
     if (other->kind != V_NONE && dim->kind != V_NONE) {
-        diag_error(c->e->diag, c->at, "%s() takes a second operand or `dim`, not both", c->builtin->name);
+        diag_error(c->e->diag, c->at, "%s() takes a second operand or `dim`, not both",
+                   c->builtin->name);
         return value_error();
     }
     if (other->kind != V_NONE)
@@ -169,8 +174,8 @@ Value builtin_linear(const Call *c)
     if (c->arg[0].kind != V_TENSOR || c->arg[1].kind != V_TENSOR) {
         const int i = c->arg[0].kind != V_TENSOR ? 0 : 1;
         if (c->arg[i].kind != V_ERROR)
-            diag_error(e->diag, c->loc[i], "linear needs a tensor as %s, not %s", i ? "weight" : "input",
-                       value_what(e, &c->arg[i]));
+            diag_error(e->diag, c->loc[i], "linear needs a tensor as %s, not %s",
+                       i ? "weight" : "input", value_what(e, &c->arg[i]));
         return value_error();
     }
     const Value w = math_real(e, c->arg[1]), input = math_real(e, c->arg[0]);
@@ -180,7 +185,9 @@ Value builtin_linear(const Call *c)
     Node *x = math_cast(e, &input, weight->type.dtype, c->loc[0], "input");
     const Shape *s = &x->type.shape, *ws = &weight->type.shape;
     if (s->rank == 0 || ws->rank != 2 || s->dim[s->rank - 1] != ws->dim[1]) {
-        diag_error(e->diag, c->at, "linear of %s with weight %s: the last axis of the input must be the weight's second",
+        diag_error(e->diag, c->at,
+                   "linear of %s with weight %s: the last axis of the input must be the "
+                   "weight's second",
                    shape_text(e->arena, s), shape_text(e->arena, ws));
         return value_error();
     }
@@ -204,6 +211,7 @@ Value builtin_einsum(const Call *c)
             spec[n++] = *p;
     spec[n] = '\0';
     const Value x = math_real(e, c->arg[1]), y = math_real(e, c->arg[2]);
-    Node *a = math_strong(e, &x, c->loc[1], "an operand"), *b = math_strong(e, &y, c->loc[2], "an operand");
+    Node *a = math_strong(e, &x, c->loc[1], "an operand"),
+         *b = math_strong(e, &y, c->loc[2], "an operand");
     return value_node(a && b ? build_einsum(&e->b, a, b, spec) : NULL, false);
 }

@@ -8,12 +8,14 @@ static bool number_argument(const Call *c, int i, double *out, bool *integer)
 {
     const Value *v = &c->arg[i];
     if (v->kind == V_TENSOR) {
-        elab_not_static(c->e, v, c->loc[i], arena_printf(c->e->arena, "an argument of %s", c->builtin->name));
+        elab_not_static(c->e, v, c->loc[i],
+                        arena_printf(c->e->arena, "an argument of %s", c->builtin->name));
         return false;
     }
     if (!value_is_number(v)) {
         if (v->kind != V_ERROR)
-            diag_error(c->e->diag, c->loc[i], "%s takes numbers, not %s", c->builtin->name, value_what(c->e, v));
+            diag_error(c->e->diag, c->loc[i], "%s takes numbers, not %s", c->builtin->name,
+                       value_what(c->e, v));
         return false;
     }
     *out = value_number(v);
@@ -27,12 +29,16 @@ Value builtin_arange(const Call *c)
     const bool one = c->arg[1].kind == V_NONE;
     bool integer = true;
     double lo = 0, hi, step;
-    if (!number_argument(c, 0, one ? &hi : &lo, &integer) || (!one && !number_argument(c, 1, &hi, &integer)) ||
+    if (!number_argument(c, 0, one ? &hi : &lo, &integer) ||
+        (!one && !number_argument(c, 1, &hi, &integer)) ||
         !number_argument(c, 2, &step, &integer))
         return value_error();
     const double n = step != 0 ? ceil((hi - lo) / step) : 0;
     if (!(n >= 1) || n > 1e9) {
-        diag_error(e->diag, c->at, n >= 1 ? "arange: too many elements" : "arange: there is no element from %g to %g", lo, hi);
+        diag_error(e->diag, c->at,
+                   n >= 1 ? "arange: too many elements"
+                          : "arange: there is no element from %g to %g",
+                   lo, hi);
         return value_error();
     }
     const Shape s = shape_of(1, (int64_t[]){(int64_t)n});
@@ -51,7 +57,8 @@ Value builtin_eye(const Call *c)
     if (!value_to_int(e, &c->arg[0], c->loc[0], "the size of eye", &n))
         return value_error();
     m = n;
-    if (c->arg[1].kind != V_NONE && !value_to_int(e, &c->arg[1], c->loc[1], "the size of eye", &m))
+    if (c->arg[1].kind != V_NONE &&
+        !value_to_int(e, &c->arg[1], c->loc[1], "the size of eye", &m))
         return value_error();
     if (n < 1 || m < 1 || n > 1 << 20 || m > 1 << 20) {
         diag_error(e->diag, c->at, "the sizes of eye must be between 1 and 2^20");
@@ -115,7 +122,8 @@ static void first_bad(Elab *e, Node *x, Fault *f)
     Node *bad = build2(b, OP_OR, build2(b, OP_LT, v, build_const(b, DT_I64, (double)f->lo)),
                        build2(b, OP_GE, v, build_const(b, DT_I64, (double)f->hi)));
     if (f->has_ignore)
-        bad = build2(b, OP_AND, bad, build2(b, OP_NE, v, build_const(b, DT_I64, (double)f->ignore)));
+        bad = build2(b, OP_AND, bad,
+                     build2(b, OP_NE, v, build_const(b, DT_I64, (double)f->ignore)));
     const int64_t n = v ? v->type.shape.dim[0] : 0, zero = 0;
     Node *index = v ? build_iota(b, &v->type.shape, 0) : NULL;
     Node *none = build_const(b, DT_I64, (double)n);
@@ -123,7 +131,8 @@ static void first_bad(Elab *e, Node *x, Fault *f)
     Node *first = where ? build_reduce(b, OP_REDMIN, where, 1, &zero, false) : NULL;
     Node *found = build2(b, OP_LT, first, none);
     f->position = build3(b, OP_WHERE, found, first, build_const(b, DT_I64, -1));
-    Node *there = build3(b, OP_WHERE, build2(b, OP_EQ, index, first), v, build_const(b, DT_I64, 0));
+    Node *there =
+        build3(b, OP_WHERE, build2(b, OP_EQ, index, first), v, build_const(b, DT_I64, 0));
     f->value = there ? build_reduce(b, OP_SUM, there, 1, &zero, false) : NULL;
 }
 
@@ -131,8 +140,8 @@ static bool fault_known(Elab *e, const Fault *f)
 {
     for (int i = 0; i < e->n_faults; i++) {
         const Fault *o = &e->faults[i];
-        if (o->checked == f->checked && o->lo == f->lo && o->hi == f->hi && o->has_ignore == f->has_ignore &&
-            o->ignore == f->ignore)
+        if (o->checked == f->checked && o->lo == f->lo && o->hi == f->hi &&
+            o->has_ignore == f->has_ignore && o->ignore == f->ignore)
             return true;
     }
     return false;
@@ -172,7 +181,8 @@ Value builtin_check_index(const Call *c)
     if (x == NULL)
         return value_error();
     if (dtype_class(x->type.dtype) == DTC_REAL) {
-        diag_error(e->diag, c->loc[0], "labels and indices are integers, not %s", type_text(e->arena, &x->type));
+        diag_error(e->diag, c->loc[0], "labels and indices are integers, not %s",
+                   type_text(e->arena, &x->type));
         return value_error();
     }
     Node *wide = build_cast(&e->b, x, DT_I64);
@@ -228,7 +238,9 @@ Value builtin_avg(const Call *c)
     Elab *e = c->e;
     const Value *x = &c->arg[0];
     if (!e->in_objective) {
-        diag_error(e->diag, c->at, "`avg` belongs in a loss or a metric: it says where the average over the data set is taken");
+        diag_error(e->diag, c->at,
+                   "`avg` belongs in a loss or a metric: it says where the average over the "
+                   "data set is taken");
         return value_error();
     }
     if (e->entry != ENTRY_EVAL)
@@ -237,6 +249,7 @@ Value builtin_avg(const Call *c)
     Node *mark = build1(&e->b, OP_DETACH, n);
     if (mark == NULL)
         return value_error();
-    *ELAB_PUSH(e, marks) = (Mark){.mark = mark, .value = n, .weight = x->kind == V_TENSOR ? x->weight : NULL};
+    *ELAB_PUSH(e, marks) =
+        (Mark){.mark = mark, .value = n, .weight = x->kind == V_TENSOR ? x->weight : NULL};
     return value_node(mark, true);
 }

@@ -17,7 +17,8 @@ Node *random_bits(Elab *e, const char *path, const Shape *shape, Node *step)
 static Value unit(Elab *e, const char *path, const Shape *shape, Node *step, int offset)
 {
     Builder *b = &e->b;
-    Node *n = build2(b, OP_FDIV, random_bits(e, path, shape, step), build_const(b, DT_I64, 256));
+    Node *n =
+        build2(b, OP_FDIV, random_bits(e, path, shape, step), build_const(b, DT_I64, 256));
     if (offset != 0)
         n = build2(b, OP_ADD, n, build_const(b, DT_I64, offset));
     n = n ? build_cast(b, n, e->real) : NULL;
@@ -35,8 +36,12 @@ Value random_normal(Elab *e, const char *path, const Shape *shape, Node *step)
     const SrcRange at = e->b.loc;
     const Value u = unit(e, path, shape, step, 1);
     const Value v = unit(e, arena_printf(e->arena, "%s~angle", path), shape, step, 0);
-    const Value radius = math_unary(e, OP_SQRT, math_binary(e, OP_MUL, math_unary(e, OP_LOG, u, at), value_num(-2, false), at), at);
-    const Value angle = math_unary(e, OP_COS, math_binary(e, OP_MUL, v, value_num(2 * 3.14159265358979323846, false), at), at);
+    const Value radius = math_unary(
+        e, OP_SQRT,
+        math_binary(e, OP_MUL, math_unary(e, OP_LOG, u, at), value_num(-2, false), at), at);
+    const Value angle = math_unary(
+        e, OP_COS, math_binary(e, OP_MUL, v, value_num(2 * 3.14159265358979323846, false), at),
+        at);
     return math_binary(e, OP_MUL, radius, angle, at);
 }
 
@@ -72,11 +77,13 @@ Value builtin_random_bits(const Call *c)
 Value builtin_rand(const Call *c)
 {
     Shape s;
-    return random_shape(c, &s) ? random_uniform(c->e, next_path(c->e), &s, random_step(c->e)) : value_error();
+    return random_shape(c, &s) ? random_uniform(c->e, next_path(c->e), &s, random_step(c->e))
+                               : value_error();
 }
 
 Value builtin_randn(const Call *c)
 {
     Shape s;
-    return random_shape(c, &s) ? random_normal(c->e, next_path(c->e), &s, random_step(c->e)) : value_error();
+    return random_shape(c, &s) ? random_normal(c->e, next_path(c->e), &s, random_step(c->e))
+                               : value_error();
 }

@@ -8,7 +8,8 @@ static Node *tensor(const Call *c, int i, bool *weak)
 {
     const Value *v = &c->arg[i];
     *weak = v->kind != V_TENSOR || v->weak;
-    return math_node(c->e, v, c->loc[i], arena_printf(c->e->arena, "the operand of %s", c->builtin->name));
+    return math_node(c->e, v, c->loc[i],
+                     arena_printf(c->e->arena, "the operand of %s", c->builtin->name));
 }
 
 Value builtin_shape(const Call *c)
@@ -53,7 +54,8 @@ Value builtin_reversed(const Call *c)
         return x;
     }
     if (x.kind != V_LIST) {
-        diag_error(c->e->diag, c->loc[0], "reversed takes a list or a range, not %s", value_what(c->e, &x));
+        diag_error(c->e->diag, c->loc[0], "reversed takes a list or a range, not %s",
+                   value_what(c->e, &x));
         return value_error();
     }
     Value r = value_list(c->e, x.list.n, x.list.v);
@@ -83,8 +85,9 @@ static bool infer_size(const Call *c, Shape *s, int64_t count, const Shape *from
     if (!fits) {
         if (open >= 0)
             s->dim[open] = -1;
-        diag_error(c->e->diag, c->at, "%s: %s has %lld elements, which do not fill %s", c->builtin->name,
-                   shape_text(c->e->arena, from), (long long)count, shape_text(c->e->arena, s));
+        diag_error(c->e->diag, c->at, "%s: %s has %lld elements, which do not fill %s",
+                   c->builtin->name, shape_text(c->e->arena, from), (long long)count,
+                   shape_text(c->e->arena, s));
         return false;
     }
     if (open >= 0)
@@ -109,7 +112,8 @@ Value builtin_reshape(const Call *c)
 }
 
 /* Axes lo..hi of `s` replaced by those of `mid`. */
-static bool replace_axes(const Call *c, const Shape *s, int lo, int hi, const Shape *mid, Shape *out)
+static bool replace_axes(const Call *c, const Shape *s, int lo, int hi, const Shape *mid,
+                         Shape *out)
 {
     *out = shape_scalar();
     if (s->rank - (hi - lo) + mid->rank > MAX_RANK) {
@@ -203,8 +207,8 @@ Value builtin_permute(const Call *c)
         return value_error();
     const int rank = x->type.shape.rank;
     if (c->arg[1].kind != V_LIST || c->arg[1].list.n != rank) {
-        diag_error(c->e->diag, c->loc[1], "permute needs the %d axes of %s in their new order", rank,
-                   shape_text(c->e->arena, &x->type.shape));
+        diag_error(c->e->diag, c->loc[1], "permute needs the %d axes of %s in their new order",
+                   rank, shape_text(c->e->arena, &x->type.shape));
         return value_error();
     }
     for (int i = 0; i < rank; i++) {
@@ -271,7 +275,8 @@ static bool bound(const Call *c, int i, int64_t n, int64_t missing, int64_t *out
 }
 
 /* x[lo:hi:step] along one axis. */
-static Value slice_axis(Elab *e, Node *x, bool weak, int axis, int64_t lo, int64_t hi, int64_t step)
+static Value slice_axis(Elab *e, Node *x, bool weak, int axis, int64_t lo, int64_t hi,
+                        int64_t step)
 {
     int64_t start[MAX_RANK], steps[MAX_RANK], size[MAX_RANK];
     for (int i = 0; i < x->type.shape.rank; i++) {
@@ -295,7 +300,8 @@ Value builtin_slice(const Call *c)
         !value_to_int(c->e, &c->arg[4], c->loc[4], "the step of a slice", &step))
         return value_error();
     if (step < 1 || hi <= lo) {
-        diag_error(c->e->diag, c->at, step < 1 ? "the step of a slice must be positive" : "the slice is empty");
+        diag_error(c->e->diag, c->at,
+                   step < 1 ? "the step of a slice must be positive" : "the slice is empty");
         return value_error();
     }
     return slice_axis(c->e, x, weak, d, lo, hi, step);
@@ -307,7 +313,8 @@ Value builtin_chunk(const Call *c)
     int d;
     int64_t chunks;
     Node *x = tensor(c, 0, &weak);
-    if (x == NULL || !value_to_int(c->e, &c->arg[1], c->loc[1], "the number of chunks", &chunks) ||
+    if (x == NULL ||
+        !value_to_int(c->e, &c->arg[1], c->loc[1], "the number of chunks", &chunks) ||
         !value_to_dim(c->e, &c->arg[2], c->loc[2], x->type.shape.rank, &d))
         return value_error();
     if (chunks < 1) {
@@ -318,7 +325,8 @@ Value builtin_chunk(const Call *c)
     const int count = (int)((n - 1) / size + 1);
     Value *v = arena_array(c->e->arena, (size_t)count, sizeof *v);
     for (int i = 0; i < count; i++)
-        v[i] = slice_axis(c->e, x, weak, d, i * size, (i + 1) * size < n ? (i + 1) * size : n, 1);
+        v[i] =
+            slice_axis(c->e, x, weak, d, i * size, (i + 1) * size < n ? (i + 1) * size : n, 1);
     return value_list(c->e, count, v);
 }
 
@@ -362,7 +370,8 @@ static bool operands(const Call *c, int *n, Node ***out, bool *weak)
     Elab *e = c->e;
     const Value *list = &c->arg[0];
     if (list->kind != V_LIST || list->list.n == 0) {
-        diag_error(e->diag, c->loc[0], "%s takes a list of tensors, not %s", c->builtin->name, value_what(e, list));
+        diag_error(e->diag, c->loc[0], "%s takes a list of tensors, not %s", c->builtin->name,
+                   value_what(e, list));
         return false;
     }
     *n = list->list.n;
@@ -372,7 +381,8 @@ static bool operands(const Call *c, int *n, Node ***out, bool *weak)
     for (int i = 0; i < *n; i++) {
         const Value *v = &list->list.v[i];
         if (v->kind != V_TENSOR) {
-            diag_error(e->diag, c->loc[0], "%s: element %d is %s, not a tensor", c->builtin->name, i, value_what(e, v));
+            diag_error(e->diag, c->loc[0], "%s: element %d is %s, not a tensor",
+                       c->builtin->name, i, value_what(e, v));
             return false;
         }
         if (!v->weak)
@@ -397,8 +407,9 @@ static Value concatenate(const Call *c, int n, Node **x, int d, bool weak)
         for (int k = 0; same && k < s->rank; k++)
             same = k == d || s->dim[k] == first->dim[k];
         if (!same) {
-            diag_error(c->e->diag, c->at, "%s: %s does not fit %s along axis %d", c->builtin->name,
-                       shape_text(c->e->arena, s), shape_text(c->e->arena, first), d);
+            diag_error(c->e->diag, c->at, "%s: %s does not fit %s along axis %d",
+                       c->builtin->name, shape_text(c->e->arena, s),
+                       shape_text(c->e->arena, first), d);
             return value_error();
         }
         total += s->dim[d];
@@ -419,7 +430,8 @@ Value builtin_cat(const Call *c)
     int n, d;
     Node **x;
     bool weak;
-    if (!operands(c, &n, &x, &weak) || !value_to_dim(c->e, &c->arg[1], c->loc[1], x[0]->type.shape.rank, &d))
+    if (!operands(c, &n, &x, &weak) ||
+        !value_to_dim(c->e, &c->arg[1], c->loc[1], x[0]->type.shape.rank, &d))
         return value_error();
     return concatenate(c, n, x, d, weak);
 }
@@ -430,12 +442,14 @@ Value builtin_stack(const Call *c)
     Node **x;
     bool weak;
     const Shape one = {.rank = 1, .dim = {1}};
-    if (!operands(c, &n, &x, &weak) || !value_to_dim(c->e, &c->arg[1], c->loc[1], x[0]->type.shape.rank + 1, &d))
+    if (!operands(c, &n, &x, &weak) ||
+        !value_to_dim(c->e, &c->arg[1], c->loc[1], x[0]->type.shape.rank + 1, &d))
         return value_error();
     const int rank = x[0]->type.shape.rank;
     for (int i = 0; i < n; i++) {
         Shape r;
-        if (x[i]->type.shape.rank != rank || !replace_axes(c, &x[i]->type.shape, d, d, &one, &r)) {
+        if (x[i]->type.shape.rank != rank ||
+            !replace_axes(c, &x[i]->type.shape, d, d, &one, &r)) {
             diag_error(c->e->diag, c->at, "stack: the tensors have different shapes");
             return value_error();
         }
@@ -449,10 +463,12 @@ Value builtin_gather(const Call *c)
     bool weak, weak_index;
     int d;
     Node *x = tensor(c, 0, &weak), *index = tensor(c, 2, &weak_index);
-    if (x == NULL || index == NULL || !value_to_dim(c->e, &c->arg[1], c->loc[1], x->type.shape.rank, &d))
+    if (x == NULL || index == NULL ||
+        !value_to_dim(c->e, &c->arg[1], c->loc[1], x->type.shape.rank, &d))
         return value_error();
     if (dtype_class(index->type.dtype) == DTC_REAL) {
-        diag_error(c->e->diag, c->loc[2], "an index is an integer, not %s", type_text(c->e->arena, &index->type));
+        diag_error(c->e->diag, c->loc[2], "an index is an integer, not %s",
+                   type_text(c->e->arena, &index->type));
         return value_error();
     }
     Attrs attrs;

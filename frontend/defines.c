@@ -30,7 +30,8 @@ static const Ast *as_string(Elab *e, const Ast *value, const Ast *original)
 static bool same_numbers(const Ast *list)
 {
     for (int i = 1; i < list->n; i++)
-        if (list->kid[i]->kind != list->kid[0]->kind || list->kid[i]->value != list->kid[0]->value)
+        if (list->kid[i]->kind != list->kid[0]->kind ||
+            list->kid[i]->value != list->kid[0]->value)
             return false;
     return true;
 }
@@ -39,8 +40,8 @@ static void define_global(Elab *e, const Define *d, Global *g)
 {
     if (g->kind == AST_HYPER) {
         diag_error(e->diag, g->decl->name_loc,
-                   "-D%s: '%s' is a hyper, which is given at run time: hftrun --hyper %s=%s", d->name, d->name,
-                   d->name, d->value);
+                   "-D%s: '%s' is a hyper, which is given at run time: hftrun --hyper %s=%s",
+                   d->name, d->name, d->name, d->value);
         return;
     }
     const Ast *list = define_parse(e, d);
@@ -51,22 +52,25 @@ static void define_global(Elab *e, const Define *d, Global *g)
         return;
     }
     if (list->n > 1 && g->kind != AST_ARCH) {
-        diag_error(e->diag, list->loc, "-D%s gives %d values, but '%s' is a const: it has one", d->name, list->n, d->name);
+        diag_error(e->diag, list->loc, "-D%s gives %d values, but '%s' is a const: it has one",
+                   d->name, list->n, d->name);
         return;
     }
     if (list->n > 1 && list->n != e->options->n_models) {
-        diag_error(e->diag, list->loc, "-D%s gives %d values for %d models; one or %d are allowed", d->name, list->n,
-                   e->options->n_models, e->options->n_models);
+        diag_error(e->diag, list->loc,
+                   "-D%s gives %d values for %d models; one or %d are allowed", d->name,
+                   list->n, e->options->n_models, e->options->n_models);
         return;
     }
     if (list->n > 1 && !same_numbers(list)) {
-        diag_error(e->diag, list->loc, "different values of an arch in one array are not yet supported");
+        diag_error(e->diag, list->loc,
+                   "different values of an arch in one array are not yet supported");
         return;
     }
     g->define = as_string(e, list->kid[0], g->decl->kid[0]);
 }
 
-static const Ast *find_statement(const Ast *body, AstKind kind)
+const Ast *find_statement(const Ast *body, AstKind kind)
 {
     for (int i = 0; body != NULL && i < body->n; i++) {
         const Ast *s = body->kid[i];
@@ -106,21 +110,27 @@ static int dim_names(Elab *e, const char **out, int max)
 
 static void define_unknown(Elab *e, const Define *d)
 {
-    enum { MAX_DIMS = 128 };
+    enum {
+        MAX_DIMS = 128
+    };
     const char **all = arena_array(e->arena, (size_t)(MAX_DIMS + e->n_globals), sizeof *all);
     int n = dim_names(e, all, MAX_DIMS);
     for (int i = 0; i < n; i++)
         if (strcmp(all[i], d->name) == 0)
             return;
     for (int i = 0; i < e->n_globals; i++)
-        if (!e->globals[i].library && (e->globals[i].kind == AST_CONST || e->globals[i].kind == AST_ARCH))
+        if (!e->globals[i].library &&
+            (e->globals[i].kind == AST_CONST || e->globals[i].kind == AST_ARCH))
             all[n++] = e->globals[i].name;
     const char *closest = diag_closest(d->name, all, n);
     if (closest != NULL)
-        diag_error(e->diag, SRC_NONE, "-D%s: the program has no const, arch or dim of that name; did you mean '%s'?",
-                   d->name, closest);
+        diag_error(
+            e->diag, SRC_NONE,
+            "-D%s: the program has no const, arch or dim of that name; did you mean '%s'?",
+            d->name, closest);
     else
-        diag_error(e->diag, SRC_NONE, "-D%s: the program has no const, arch or dim of that name", d->name);
+        diag_error(e->diag, SRC_NONE,
+                   "-D%s: the program has no const, arch or dim of that name", d->name);
 }
 
 bool defines_apply(Elab *e)
@@ -165,7 +175,8 @@ static bool domain_number(Elab *e, const Ast *t, double *out, bool *integer)
     const Value v = eval(e, t);
     if (v.kind != V_NUM) {
         if (v.kind != V_ERROR)
-            diag_error(e->diag, t->loc, "a domain is made of numbers, not %s", value_what(e, &v));
+            diag_error(e->diag, t->loc, "a domain is made of numbers, not %s",
+                       value_what(e, &v));
         return false;
     }
     *out = v.num;
@@ -187,7 +198,8 @@ static void domain_range(Elab *e, const Ast *d, Hyper *h)
 {
     bool integer = true;
     h->step = 0;
-    if (!domain_number(e, d->kid[0], &h->lo, &integer) || !domain_number(e, d->kid[1], &h->hi, &integer))
+    if (!domain_number(e, d->kid[0], &h->lo, &integer) ||
+        !domain_number(e, d->kid[1], &h->hi, &integer))
         return;
     if (d->n > 2 && d->kid[2] != NULL && !domain_number(e, d->kid[2], &h->step, &integer))
         return;
@@ -225,17 +237,22 @@ static void hyper_declare(Elab *e, const Global *g)
     if (g->value.kind == V_ERROR)
         return;
     if (g->value.kind != V_NUM) {
-        diag_error(e->diag, bind->kid[0]->loc, "a hyper is a number, not %s", value_what(e, &g->value));
+        diag_error(e->diag, bind->kid[0]->loc, "a hyper is a number, not %s",
+                   value_what(e, &g->value));
         return;
     }
-    Hyper h = {.name = g->name, .value = g->value.num, .integer = g->value.integer, .loc = bind->name_loc};
+    Hyper h = {.name = g->name,
+               .value = g->value.num,
+               .integer = g->value.integer,
+               .loc = bind->name_loc};
     const Ast *domain = ast_kid(bind, 1);
     if (domain != NULL && strcmp(domain->name, "set") == 0)
         domain_set(e, domain, &h);
     else if (domain != NULL)
         domain_range(e, domain, &h);
     if (domain != NULL && !domain_holds(&h))
-        diag_warn(e->diag, bind->kid[0]->loc, "the default of '%s' is outside its domain", g->name);
+        diag_warn(e->diag, bind->kid[0]->loc, "the default of '%s' is outside its domain",
+                  g->name);
     module_add_hyper(e->module, &h);
 }
 
@@ -249,14 +266,14 @@ void hypers_declare(Elab *e)
         const Global *constant = e->constant;
         if (g->state == GLOBAL_NEW) {
             const Builder b = e->b;
-            e->b.graph = NULL;
+            e->b.graph = e->scratch;
             if (g->kind == AST_HYPER) {
                 /* The row must exist before its node: evaluate the default alone. */
                 g->state = GLOBAL_BUSY;
                 e->constant = g;
                 Value v = eval(e, g->decl->kid[0]);
                 g = &e->globals[i];
-                g->value = v;
+                g->value = v; /* hyper_declare wants a number */
                 g->state = GLOBAL_DONE;
             } else {
                 global_value(e, g, g->decl->loc);

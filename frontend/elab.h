@@ -29,16 +29,16 @@ typedef enum ValueKind {
     V_LIST,
     V_RANGE,
     V_TENSOR,
-    V_FN,      /* def: FN */
+    V_FN, /* def: FN */
     V_BUILTIN,
-    V_BLOCK,   /* def: BLOCK; calling it makes a layer */
+    V_BLOCK, /* def: BLOCK; calling it makes a layer */
     V_LAYER,
-    V_PARAM,   /* Param(...) or `state` that no name owns yet */
-    V_DIST,    /* a distribution of initial values */
-    V_OPTDEF,  /* def: OPTDEF */
-    V_SCHEDDEF,/* def: SCHEDDEF */
-    V_OPTIM,   /* an OPTDEF with its arguments */
-    V_SCHED    /* a SCHEDDEF with its arguments */
+    V_PARAM,    /* Param(...) or `state` that no name owns yet */
+    V_DIST,     /* a distribution of initial values */
+    V_OPTDEF,   /* def: OPTDEF */
+    V_SCHEDDEF, /* def: SCHEDDEF */
+    V_OPTIM,    /* an OPTDEF with its arguments */
+    V_SCHED     /* a SCHEDDEF with its arguments */
 } ValueKind;
 
 struct Value {
@@ -78,8 +78,8 @@ struct Bound {
 };
 
 struct Layer {
-    Bound *block;     /* NULL: Sequential */
-    Value *items;     /* Sequential */
+    Bound *block; /* NULL: Sequential */
+    Value *items; /* Sequential */
     int n_items;
     const char *path; /* NULL: not named yet */
     SrcRange loc;
@@ -157,8 +157,8 @@ typedef enum GlobalState {
 /* A declaration at the top of a file. */
 typedef struct Global {
     const char *name;
-    const Ast *decl;  /* FN, BLOCK, OPTDEF, SCHEDDEF, or the BIND of a const, arch or hyper */
-    AstKind kind;     /* FN ... or CONST, ARCH, HYPER */
+    const Ast *decl; /* FN, BLOCK, OPTDEF, SCHEDDEF, or the BIND of a const, arch or hyper */
+    AstKind kind;    /* FN ... or CONST, ARCH, HYPER */
     bool library;
     GlobalState state;
     Value value;
@@ -171,7 +171,7 @@ typedef struct LayerRec {
     SrcRange loc;
     SrcRange first_call;
     bool called;
-    int frame; /* serial of the last body that bound it */
+    int frame;   /* serial of the last body that bound it */
     int randoms; /* random nodes made in it in this graph */
 } LayerRec;
 
@@ -227,18 +227,19 @@ struct Elab {
     Diag *diag;
     const FrontendOptions *options;
     Module *module;
-    Builder b;        /* b.graph NULL: no tensors may be made */
+    Builder b;
+    Graph *scratch; /* b.graph while nothing of run time is known; no graph of the module */
     EntryKind entry;
-    DType real;       /* what f32 means */
+    DType real; /* what f32 means */
     Frame *frame;
     int serials, depth, calls;
-    int64_t work;     /* statements run and calls made, against runaway programs */
+    int64_t work; /* statements run and calls made, against runaway programs */
     bool gave_up;
     Global *globals;
     int n_globals, cap_globals;
     const Global *constant; /* the const, arch or hyper being evaluated */
     const Ast *model, *train;
-    const char *batch_name; /* "N" */
+    const char *batch_name;     /* "N" */
     const Ast **builtin_params; /* PARAMS by position in builtin_rows */
     bool *define_used;
     LayerRec *layers;
@@ -251,7 +252,7 @@ struct Elab {
     int n_faults, cap_faults;
     Mark *marks; /* of the metric being elaborated */
     int n_marks, cap_marks;
-    bool in_objective; /* inside loss or metric */
+    bool in_objective;  /* inside loss or metric */
     Frame *model_frame; /* the names of the model in the current graph */
     Named *named;
     int n_named, cap_named;
@@ -268,7 +269,7 @@ typedef struct Arg {
 typedef struct Args {
     Arg *a;
     int n;
-    SrcRange loc; /* the call */
+    SrcRange loc;      /* the call */
     SrcRange name_loc; /* the callee */
 } Args;
 
@@ -291,10 +292,11 @@ struct Builtin {
 extern const Builtin builtin_rows[];
 extern const int builtin_row_count;
 
-#define ELAB_PUSH(e, list)                                                                         \
-    ((e)->n_##list == (e)->cap_##list                                                              \
-         ? (void)((e)->list = arena_grow((e)->arena, (e)->list, &(e)->cap_##list, sizeof *(e)->list)) \
-         : (void)0,                                                                                \
+#define ELAB_PUSH(e, list)                                                                    \
+    ((e)->n_##list == (e)->cap_##list                                                         \
+         ? (void)((e)->list =                                                                 \
+                      arena_grow((e)->arena, (e)->list, &(e)->cap_##list, sizeof *(e)->list)) \
+         : (void)0,                                                                           \
      &(e)->list[(e)->n_##list++])
 
 /* values.c */
@@ -347,6 +349,8 @@ bool defines_apply(Elab *e);
 /* The value of -DNAME for a dim that no one else gives; false if there is none. */
 bool define_dim(Elab *e, const char *name, int64_t *out);
 void hypers_declare(Elab *e);
+/* The first statement of a kind in a body and the branches of its ifs, or NULL. */
+const Ast *find_statement(const Ast *body, AstKind kind);
 
 /* elab_expr.c */
 Value eval(Elab *e, const Ast *t);
@@ -367,10 +371,12 @@ Value eval_call(Elab *e, const Ast *t);
 Value eval_pipe(Elab *e, const Ast *t);
 Value call_value(Elab *e, const Value *callee, const Args *args);
 /* Puts arguments in the order of PARAMS; out, locs and given have params->n elements. */
-bool args_bind(Elab *e, const char *callee, const Ast *params, const Args *args, Value *out, SrcRange *locs, bool *given);
+bool args_bind(Elab *e, const char *callee, const Ast *params, const Args *args, Value *out,
+               SrcRange *locs, bool *given);
 /* Defaults for what was not given, evaluated in the current frame, where all are bound. */
 void params_bind(Elab *e, const Ast *params, Value *v, SrcRange *locs, const bool *given);
-Frame *frame_push(Elab *e, FrameKind kind, const Ast *def, const char *path, const char *prefix);
+Frame *frame_push(Elab *e, FrameKind kind, const Ast *def, const char *path,
+                  const char *prefix);
 void frame_pop(Elab *e);
 /* A body of the library in which an error has been reported. */
 bool frame_failed(const Elab *e);
@@ -389,7 +395,8 @@ Value block_instance(Elab *e, const Ast *def, const Args *args);
 /* Gives layers and params in v their names. */
 Value elab_adopt(Elab *e, Value v, const char *path, SrcRange loc);
 LayerRec *layer_rec(Elab *e, const char *path);
-Value state_declare(Elab *e, const char *name, const Type *type, StateRole role, const Dist *init, SrcRange loc);
+Value state_declare(Elab *e, const char *name, const Type *type, StateRole role,
+                    const Dist *init, SrcRange loc);
 Node *state_now(Elab *e, const char *name);
 void state_next(Elab *e, const char *name, Node *v, SrcRange loc);
 void layers_check_called(Elab *e);
@@ -439,7 +446,8 @@ bool entries_build(Elab *e);
 void entry_add_faults(Elab *e);
 /* Copies what `n` depends on from its graph into the current one; stop gives the replacement of a node, or
  * NULL.  NULL after a report if it depends on inputs or states; `what` is the subject. */
-Node *graph_copy(Elab *e, Node *n, Node *(*stop)(void *ctx, const Node *n), void *ctx, SrcRange at, const char *what);
+Node *graph_copy(Elab *e, Node *n, Node *(*stop)(void *ctx, const Node *n), void *ctx,
+                 SrcRange at, const char *what);
 
 /* train.c */
 void train_statement(Elab *e, const Ast *s);

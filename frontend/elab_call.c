@@ -14,7 +14,8 @@ Frame *frame_push(Elab *e, FrameKind kind, const Ast *def, const char *path, con
                  .serial = ++e->serials,
                  .self = value_list(e, 0, NULL),
                  .errors = diag_errors(e->diag),
-                 .library = def != NULL && def->loc.file >= 0 && diag_is_library(e->diag, def->loc.file),
+                 .library = def != NULL && def->loc.file >= 0 &&
+                            diag_is_library(e->diag, def->loc.file),
                  .return_hint = prefix};
     e->frame = f;
     return f;
@@ -61,13 +62,15 @@ static void unknown_argument(Elab *e, const char *callee, const Ast *params, con
         names[i] = params->kid[i]->name;
     const char *closest = diag_closest(a->name, names, params->n);
     if (closest != NULL)
-        diag_error(e->diag, a->loc, "%s() has no argument '%s'; did you mean '%s'?", callee, a->name, closest);
+        diag_error(e->diag, a->loc, "%s() has no argument '%s'; did you mean '%s'?", callee,
+                   a->name, closest);
     else
         diag_error(e->diag, a->loc, "%s() has no argument '%s'", callee, a->name);
 }
 
 /* "'a', 'b' and 'c'" of those that are required and not given. */
-static void missing_arguments(Elab *e, const char *callee, const Ast *params, const bool *given, SrcRange at)
+static void missing_arguments(Elab *e, const char *callee, const Ast *params, const bool *given,
+                              SrcRange at)
 {
     Text t;
     int n = 0, left = 0;
@@ -78,14 +81,19 @@ static void missing_arguments(Elab *e, const char *callee, const Ast *params, co
     for (int i = 0; i < params->n; i++) {
         if (given[i] || ast_kid(params->kid[i], 1) != NULL)
             continue;
-        text_printf(&t, "%s'%s'", left == n ? "" : left == 1 ? " and " : ", ", params->kid[i]->name);
+        text_printf(&t, "%s'%s'",
+                    left == n   ? ""
+                    : left == 1 ? " and "
+                                : ", ",
+                    params->kid[i]->name);
         left--;
     }
-    diag_error(e->diag, at, "%s() is missing its argument%s %s", callee, n == 1 ? "" : "s", t.s);
+    diag_error(e->diag, at, "%s() is missing its argument%s %s", callee, n == 1 ? "" : "s",
+               t.s);
 }
 
-bool args_bind(Elab *e, const char *callee, const Ast *params, const Args *args, Value *out, SrcRange *locs,
-               bool *given)
+bool args_bind(Elab *e, const char *callee, const Ast *params, const Args *args, Value *out,
+               SrcRange *locs, bool *given)
 {
     bool ok = true;
     int position = 0;
@@ -102,11 +110,13 @@ bool args_bind(Elab *e, const char *callee, const Ast *params, const Args *args,
             for (int j = 0; j < args->n; j++)
                 n += args->a[j].name == NULL;
             if (k == params->n)
-                diag_error(e->diag, a->loc, "%s() takes at most %d argument%s, but %d are given", callee, params->n,
-                           params->n == 1 ? "" : "s", n);
+                diag_error(e->diag, a->loc,
+                           "%s() takes at most %d argument%s, but %d are given", callee,
+                           params->n, params->n == 1 ? "" : "s", n);
             ok = false;
         } else if (given[k]) {
-            diag_error(e->diag, a->loc, "%s() is given its argument '%s' twice", callee, params->kid[k]->name);
+            diag_error(e->diag, a->loc, "%s() is given its argument '%s' twice", callee,
+                       params->kid[k]->name);
             ok = false;
         } else {
             given[k] = true;
@@ -126,7 +136,9 @@ bool args_bind(Elab *e, const char *callee, const Ast *params, const Args *args,
 static const char *argument_subject(Elab *e, const char *param)
 {
     const Frame *f = e->frame;
-    const char *callee = f->kind == FRAME_BLOCK ? f->path : f->def != NULL ? f->def->name : NULL;
+    const char *callee = f->kind == FRAME_BLOCK ? f->path
+                         : f->def != NULL       ? f->def->name
+                                                : NULL;
     return callee != NULL ? arena_printf(e->arena, "argument '%s' of %s", param, callee)
                           : arena_printf(e->arena, "argument '%s'", param);
 }
@@ -178,7 +190,8 @@ static Value call_fn(Elab *e, const Ast *def, const Args *args)
     if (e->frame->up != NULL)
         e->frame->self = e->frame->up->self;
     params_bind(e, params, v, locs, given);
-    Value r = diag_errors(e->diag) > errors ? value_error() : run_definition(e, def->kid[1], hint);
+    Value r =
+        diag_errors(e->diag) > errors ? value_error() : run_definition(e, def->kid[1], hint);
     frame_pop(e);
     if (r.kind == V_NONE && def->kid[1]->kind == AST_BODY && diag_errors(e->diag) == errors)
         diag_error(e->diag, def->name_loc, "the fn '%s' returns nothing", def->name);
@@ -194,7 +207,8 @@ static Value call_builtin(Elab *e, const Builtin *b, const Args *args)
         c.loc = arena_array(e->arena, (size_t)c.n, sizeof *c.loc);
         for (int i = 0; i < c.n; i++) {
             if (args->a[i].name != NULL) {
-                diag_error(e->diag, args->a[i].loc, "%s() has no argument '%s'", b->name, args->a[i].name);
+                diag_error(e->diag, args->a[i].loc, "%s() has no argument '%s'", b->name,
+                           args->a[i].name);
                 return value_error();
             }
             c.arg[i] = args->a[i].v;
@@ -269,7 +283,9 @@ static const char *callee_name(const Value *v)
     case V_BUILTIN:
         return v->builtin->name;
     case V_LAYER:
-        return v->layer->path != NULL ? v->layer->path : v->layer->block ? v->layer->block->def->name : "Sequential";
+        return v->layer->path != NULL ? v->layer->path
+               : v->layer->block      ? v->layer->block->def->name
+                                      : "Sequential";
     case V_FN:
     case V_BLOCK:
     case V_OPTDEF:
@@ -294,13 +310,13 @@ Value call_value(Elab *e, const Value *callee, const Args *args)
 {
     const Graph *g = e->b.graph;
     const bool user = args->loc.file >= 0 && !diag_is_library(e->diag, args->loc.file);
-    const int first = g != NULL ? g->n_nodes : 0;
+    const int first = g->n_nodes;
     if (callee->kind == V_ERROR || !elab_tick(e, args->loc))
         return value_error();
     diag_push_call(e->diag, args->loc, callee_name(callee));
     const Value v = call_dispatch(e, callee, args);
     diag_pop_call(e->diag);
-    if (user && g != NULL && e->b.graph == g)
+    if (user && e->b.graph == g)
         relocate(e, first, args->loc);
     return v;
 }

@@ -4,7 +4,10 @@
 #include <math.h>
 #include <string.h>
 
-enum { MAX_DEPTH = 1200, MAX_RANGE = 1 << 24 };
+enum {
+    MAX_DEPTH = 1200,
+    MAX_RANGE = 1 << 24
+};
 
 static Value eval_list(Elab *e, const Ast *t)
 {
@@ -20,7 +23,8 @@ static Value eval_list(Elab *e, const Ast *t)
         /* `...` in a list: the dims it stands for in this head. */
         const Binding *dots = e->frame ? scope_find(&e->frame->scope, "...") : NULL;
         if (dots == NULL) {
-            diag_error(e->diag, t->kid[i]->loc, "`...` stands for dims only where the head of the fn or block has it");
+            diag_error(e->diag, t->kid[i]->loc,
+                       "`...` stands for dims only where the head of the fn or block has it");
             return value_error();
         }
         for (int k = 0; k < dots->value.list.n; k++) {
@@ -115,8 +119,8 @@ static Value eval_binary(Elab *e, const Ast *t)
         return list_concat(e, &a, &b);
     if (!is_arithmetic(&a) || !is_arithmetic(&b)) {
         const bool left = !is_arithmetic(&a);
-        diag_error(e->diag, t->kid[left ? 0 : 1]->loc, "'%s' takes numbers and tensors, not %s", t->name,
-                   value_what(e, left ? &a : &b));
+        diag_error(e->diag, t->kid[left ? 0 : 1]->loc, "'%s' takes numbers and tensors, not %s",
+                   t->name, value_what(e, left ? &a : &b));
         return value_error();
     }
     if (strcmp(t->name, "/") == 0)
@@ -144,7 +148,8 @@ static Value eval_unary(Elab *e, const Ast *t)
         return value_bool(!b);
     }
     if (!is_arithmetic(&x)) {
-        diag_error(e->diag, t->loc, "'-' takes a number or a tensor, not %s", value_what(e, &x));
+        diag_error(e->diag, t->loc, "'-' takes a number or a tensor, not %s",
+                   value_what(e, &x));
         return value_error();
     }
     return math_unary(e, negate ? OP_NEG : OP_NOT, x, t->loc);

@@ -20,7 +20,8 @@ static bool slice_bound(Elab *e, const Ast *t, int64_t n, int64_t missing, int64
     return true;
 }
 
-static bool element_index(Elab *e, const Value *v, SrcRange at, int64_t n, const char *what, int64_t *out)
+static bool element_index(Elab *e, const Value *v, SrcRange at, int64_t n, const char *what,
+                          int64_t *out)
 {
     if (!value_to_int(e, v, at, "an index", out))
         return false;
@@ -45,7 +46,8 @@ static Value index_list(Elab *e, const Ast *t, const Value *base)
     const Ast *sub = t->kid[1];
     if (sub->kind == AST_SLICE) {
         int64_t lo, hi;
-        if (!slice_bound(e, ast_kid(sub, 0), n, 0, &lo) || !slice_bound(e, ast_kid(sub, 1), n, n, &hi))
+        if (!slice_bound(e, ast_kid(sub, 0), n, 0, &lo) ||
+            !slice_bound(e, ast_kid(sub, 1), n, n, &hi))
             return value_error();
         return value_list(e, hi > lo ? (int)(hi - lo) : 0, v + lo);
     }
@@ -105,8 +107,10 @@ static bool cut_sub(Elab *e, const Ast *sub, const Shape *s, Cut *c)
         return false;
     }
     int64_t i;
-    if (!element_index(e, &v, sub->loc, s->dim[a],
-                       arena_printf(e->arena, "axis %d, which has %lld elements", a, (long long)s->dim[a]), &i))
+    if (!element_index(
+            e, &v, sub->loc, s->dim[a],
+            arena_printf(e->arena, "axis %d, which has %lld elements", a, (long long)s->dim[a]),
+            &i))
         return false;
     c->start.v[a] = i;
     c->size.v[a] = 1;
@@ -140,7 +144,8 @@ static Value index_tensor(Elab *e, const Ast *t, const Value *base)
     }
     while (c.axis < s->rank && c.result.rank < MAX_RANK)
         cut_keep(&c, s);
-    Node *n = s->rank == 0 ? base->node : build_slice(&e->b, base->node, c.start.v, c.step.v, c.size.v);
+    Node *n = s->rank == 0 ? base->node
+                           : build_slice(&e->b, base->node, c.start.v, c.step.v, c.size.v);
     return value_node(n ? build_reshape(&e->b, n, &c.result) : NULL, base->weak);
 }
 
@@ -173,7 +178,8 @@ Value eval_member(Elab *e, const Ast *t)
         const char *name = elab_join(e, base.layer->path, t->name);
         if (module_state(e->module, name) != NULL)
             return value_node(state_now(e, name), false);
-        diag_error(e->diag, t->name_loc, "the layer '%s' has no parameter '%s' (it has those of its first call)",
+        diag_error(e->diag, t->name_loc,
+                   "the layer '%s' has no parameter '%s' (it has those of its first call)",
                    base.layer->path, t->name);
         return value_error();
     }

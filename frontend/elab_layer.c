@@ -68,7 +68,8 @@ static void state_conflict(Elab *e, const State *s, StateRec *r, const Type *typ
         diag_note(e->diag, r->call, "the first call, which fixed its shape, is here");
 }
 
-Value state_declare(Elab *e, const char *name, const Type *type, StateRole role, const Dist *init, SrcRange loc)
+Value state_declare(Elab *e, const char *name, const Type *type, StateRole role,
+                    const Dist *init, SrcRange loc)
 {
     const State *old = module_state(e->module, name);
     if (old != NULL) {
@@ -112,7 +113,8 @@ static Value adopt_layer(Elab *e, const Layer *l, const char *path, SrcRange loc
     if (l->block == NULL) {
         copy->items = arena_array(e->arena, (size_t)l->n_items, sizeof *copy->items);
         for (int i = 0; i < l->n_items; i++)
-            copy->items[i] = elab_adopt(e, l->items[i], arena_printf(e->arena, "%s.%d", path, i), loc);
+            copy->items[i] =
+                elab_adopt(e, l->items[i], arena_printf(e->arena, "%s.%d", path, i), loc);
     }
     return (Value){.kind = V_LAYER, .layer = copy};
 }
@@ -169,7 +171,8 @@ static bool check_results(Elab *e, const Layer *l, Value *r, SrcRange at)
         return true;
     const int n = r->kind == V_LIST ? r->list.n : 1;
     if (n != results->n) {
-        diag_error(e->diag, l->block->def->name_loc, "the head of %s promises %d result%s, but it returns %d",
+        diag_error(e->diag, l->block->def->name_loc,
+                   "the head of %s promises %d result%s, but it returns %d",
                    l->block->def->name, results->n, results->n == 1 ? "" : "s", n);
         return false;
     }
@@ -205,7 +208,8 @@ static Value block_call(Elab *e, Layer *l, const Args *args)
     const int errors = diag_errors(e->diag);
     frame_push(e, FRAME_BLOCK, def, l->path, l->path);
     for (int i = 0; i < l->block->n; i++)
-        scope_bind(e, &e->frame->scope, def->kid[0]->kid[i]->name, l->block->arg[i], l->block->loc[i]);
+        scope_bind(e, &e->frame->scope, def->kid[0]->kid[i]->name, l->block->arg[i],
+                   l->block->loc[i]);
     params_bind(e, params, v, locs, given);
     Value r = value_error();
     if (diag_errors(e->diag) == errors)
@@ -239,8 +243,11 @@ static Value sequential_call(Elab *e, const Layer *l, const Args *args)
 Value layer_call(Elab *e, Layer *l, const Args *args)
 {
     if (l->path == NULL) {
-        diag_error(e->diag, args->loc, "a layer is called under its name: bind it in the model or a block first, as in "
-                                       "`fc = %s(...)`", l->block != NULL ? l->block->def->name : "Sequential");
+        diag_error(
+            e->diag, args->loc,
+            "a layer is called under its name: bind it in the model or a block first, as in "
+            "`fc = %s(...)`",
+            l->block != NULL ? l->block->def->name : "Sequential");
         return value_error();
     }
     LayerRec *r = layer_rec(e, l->path);

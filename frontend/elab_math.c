@@ -10,7 +10,8 @@
 static Value fail(Elab *e, SrcRange at, const char *what, const Value *v)
 {
     if (v->kind != V_ERROR)
-        diag_error(e->diag, at, "%s must be a number or a tensor, not %s", what, value_what(e, v));
+        diag_error(e->diag, at, "%s must be a number or a tensor, not %s", what,
+                   value_what(e, v));
     return value_error();
 }
 
@@ -128,7 +129,8 @@ static ScalarFn scalar_of(OpCode op)
 
 static bool is_comparison(OpCode op)
 {
-    return op == OP_EQ || op == OP_NE || op == OP_LT || op == OP_LE || op == OP_GT || op == OP_GE;
+    return op == OP_EQ || op == OP_NE || op == OP_LT || op == OP_LE || op == OP_GT ||
+           op == OP_GE;
 }
 
 static Value number_binary(Elab *e, OpCode op, const Value *a, const Value *b, SrcRange at)
@@ -178,7 +180,8 @@ Value math_divide(Elab *e, Value a, Value b, SrcRange at)
             diag_error(e->diag, at, "division by zero");
             return value_error();
         }
-        const bool integer = value_class(&a) != DTC_REAL && value_class(&b) != DTC_REAL && fmod(x, y) == 0;
+        const bool integer =
+            value_class(&a) != DTC_REAL && value_class(&b) != DTC_REAL && fmod(x, y) == 0;
         return value_num(x / y, integer);
     }
     /* Of integers it is real; a real weak operand must not pull a strong integer one to f64. */
@@ -300,13 +303,17 @@ Value math_logical(Elab *e, OpCode op, Value a, Value b, SrcRange at)
         return fail(e, at, "an operand", is_operand(&a) ? &b : &a);
     Builder bld = e->b;
     bld.loc = at;
-    return value_node(build2(&bld, op, as_bool(e, &a, at), as_bool(e, &b, at)), !is_strong(&a) && !is_strong(&b));
+    return value_node(build2(&bld, op, as_bool(e, &a, at), as_bool(e, &b, at)),
+                      !is_strong(&a) && !is_strong(&b));
 }
 
 Value math_where(Elab *e, Value c, Value a, Value b, SrcRange at)
 {
     if (!is_operand(&c) || !is_operand(&a) || !is_operand(&b))
-        return fail(e, at, "an operand of where", !is_operand(&c) ? &c : is_operand(&a) ? &b : &a);
+        return fail(e, at, "an operand of where",
+                    !is_operand(&c)  ? &c
+                    : is_operand(&a) ? &b
+                                     : &a);
     if (value_is_number(&c) && value_is_number(&a) && value_is_number(&b))
         return value_number(&c) != 0 ? a : b;
     const Value v[2] = {a, b};
@@ -343,6 +350,13 @@ static Node *drop_broadcast(Elab *e, Node *x, int n, const Shape *batch)
     return r.rank == s->rank ? x : build_reshape(&e->b, x, &r);
 }
 
+/* Where an operand of the wrong shape comes from. */
+static void note_operand(Elab *e, const Node *x, const char *which)
+{
+    if (x->loc.file >= 0)
+        diag_note(e->diag, x->loc, "the %s operand is %s", which, type_text(e->arena, &x->type));
+}
+
 static Value matmul_nodes(Elab *e, Node *x, Node *y, bool weak, SrcRange at)
 {
     const Shape *a = &x->type.shape, *b = &y->type.shape;
@@ -350,19 +364,23 @@ static Value matmul_nodes(Elab *e, Node *x, Node *y, bool weak, SrcRange at)
     const int na = vec_a ? 0 : a->rank - 2, nb = vec_b ? 0 : b->rank - 2;
     Shape sa = shape_of(na, a->dim), sb = shape_of(nb, b->dim), batch;
     if (a->rank == 0 || b->rank == 0) {
-        diag_error(e->diag, at, "a matrix product needs tensors with axes, not %s @ %s", shape_text(e->arena, a),
-                   shape_text(e->arena, b));
+        diag_error(e->diag, at, "a matrix product needs tensors with axes, not %s @ %s",
+                   shape_text(e->arena, a), shape_text(e->arena, b));
         return value_error();
     }
     if (a->dim[a->rank - 1] != b->dim[vec_b ? 0 : b->rank - 2]) {
-        diag_error(e->diag, at, "matrix product of %s and %s: the inner axes have %lld and %lld elements",
-                   shape_text(e->arena, a), shape_text(e->arena, b), (long long)a->dim[a->rank - 1],
-                   (long long)b->dim[vec_b ? 0 : b->rank - 2]);
+        diag_error(e->diag, at,
+                   "matrix product of %s and %s: the inner axes have %lld and %lld elements",
+                   shape_text(e->arena, a), shape_text(e->arena, b),
+                   (long long)a->dim[a->rank - 1], (long long)b->dim[vec_b ? 0 : b->rank - 2]);
+        note_operand(e, x, "left");
+        note_operand(e, y, "right");
         return value_error();
     }
     if (!shape_broadcast(&sa, &sb, &batch)) {
-        diag_error(e->diag, at, "matrix product of %s and %s: the leading axes do not broadcast", shape_text(e->arena, a),
-                   shape_text(e->arena, b));
+        diag_error(e->diag, at,
+                   "matrix product of %s and %s: the leading axes do not broadcast",
+                   shape_text(e->arena, a), shape_text(e->arena, b));
         return value_error();
     }
     /* Batch letters a..f, then m, k, n. */
@@ -389,7 +407,8 @@ static Value matmul_nodes(Elab *e, Node *x, Node *y, bool weak, SrcRange at)
     y = drop_broadcast(e, y, nb, &batch);
     Builder bld = e->b;
     bld.loc = at;
-    return value_node(x && y ? build_einsum(&bld, x, y, arena_strdup(e->arena, spec)) : NULL, weak);
+    return value_node(x && y ? build_einsum(&bld, x, y, arena_strdup(e->arena, spec)) : NULL,
+                      weak);
 }
 
 Value math_matmul(Elab *e, Value a, Value b, SrcRange at)
@@ -398,12 +417,14 @@ Value math_matmul(Elab *e, Value a, Value b, SrcRange at)
         return value_error();
     if (a.kind != V_TENSOR || b.kind != V_TENSOR) {
         const Value *bad = a.kind != V_TENSOR ? &a : &b;
-        diag_error(e->diag, at, "a matrix product needs two tensors, not %s", value_what(e, bad));
+        diag_error(e->diag, at, "a matrix product needs two tensors, not %s",
+                   value_what(e, bad));
         return value_error();
     }
     const Value v[2] = {math_real(e, a), math_real(e, b)};
     bool weak;
     const DType d = meet(e, v, 2, &weak);
-    Node *x = math_cast(e, &v[0], d, at, "an operand"), *y = math_cast(e, &v[1], d, at, "an operand");
+    Node *x = math_cast(e, &v[0], d, at, "an operand"),
+         *y = math_cast(e, &v[1], d, at, "an operand");
     return x && y ? matmul_nodes(e, x, y, weak, at) : value_error();
 }

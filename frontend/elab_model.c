@@ -22,11 +22,13 @@ static bool declare_input(Elab *e, const Ast *s)
     }
     if (old != NULL)
         return true;
-    Input in = {.name = s->name, .target = s->kind == AST_TARGET, .each = s->flag, .loc = s->name_loc};
+    Input in = {
+        .name = s->name, .target = s->kind == AST_TARGET, .each = s->flag, .loc = s->name_loc};
     if (!type_eval(e, s->kid[0], &in.type, true))
         return false;
     if (ast_kid(s, 1) != NULL) {
-        diag_error(e->diag, s->kid[1]->loc, "inputs that the program draws itself are not yet supported");
+        diag_error(e->diag, s->kid[1]->loc,
+                   "inputs that the program draws itself are not yet supported");
         return false;
     }
     module_add_input(e->module, &in);
@@ -61,7 +63,9 @@ static bool is_new(Elab *e, const Ast *s, const char *name)
         if (output != (s->kind == AST_OUTPUT) || strcmp(old->name, name) != 0)
             continue;
         if (s->kind == AST_LOSS)
-            diag_error(e->diag, s->loc, "a model has one `loss`; with several, bind them to names and use `update` in train");
+            diag_error(e->diag, s->loc,
+                       "a model has one `loss`; with several, bind them to names and use "
+                       "`update` in train");
         else
             diag_error(e->diag, s->loc, "'%s' is declared twice", name);
         diag_note(e->diag, old->loc, "the first one is here");
@@ -84,7 +88,8 @@ void exec_objective(Elab *e, const Ast *s)
     if (v.kind != V_ERROR) {
         Node *n = math_node(e, &v, s->kid[0]->loc, loss ? "the loss" : "a metric");
         if (n != NULL && n->type.shape.rank != 0) {
-            diag_error(e->diag, s->kid[0]->loc, "%s is one number per model, but this is %s; use mean(...)",
+            diag_error(e->diag, s->kid[0]->loc,
+                       "%s is one number per model, but this is %s; use mean(...)",
                        loss ? "the loss" : "a metric", value_what(e, &v));
             n = NULL;
         }
@@ -111,5 +116,6 @@ void exec_output(Elab *e, const Ast *s)
         v = value_node(n, false);
     }
     scope_bind(e, &e->frame->scope, s->name, v, s->name_loc);
-    *ELAB_PUSH(e, named) = (Named){.kind = AST_OUTPUT, .name = s->name, .value = v, .loc = s->loc};
+    *ELAB_PUSH(e, named) =
+        (Named){.kind = AST_OUTPUT, .name = s->name, .value = v, .loc = s->loc};
 }

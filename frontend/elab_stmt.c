@@ -3,7 +3,12 @@
 
 #include <string.h>
 
-enum { MAX_REPEAT = 1 << 20, MAX_INDEX = 1 << 16, MAX_WORK = 20000000, MAX_NODES = 2000000 };
+enum {
+    MAX_REPEAT = 1 << 20,
+    MAX_INDEX = 1 << 16,
+    MAX_WORK = 20000000,
+    MAX_NODES = 2000000
+};
 
 const Ast *ast_kid(const Ast *t, int i)
 {
@@ -15,12 +20,13 @@ bool elab_tick(Elab *e, SrcRange at)
     if (e->gave_up)
         return false;
     e->work++;
-    const bool large = e->b.graph != NULL && e->b.graph->n_nodes > MAX_NODES;
+    const bool large = e->b.graph->n_nodes > MAX_NODES;
     if (e->work <= MAX_WORK && !large && !diag_full(e->diag))
         return true;
     if (!diag_full(e->diag))
-        diag_error(e->diag, at, large ? "the program has become too large here: more than %d operations"
-                                      : "evaluating the program takes too long (more than %d steps)",
+        diag_error(e->diag, at,
+                   large ? "the program has become too large here: more than %d operations"
+                         : "evaluating the program takes too long (more than %d steps)",
                    large ? MAX_NODES : MAX_WORK);
     e->gave_up = true;
     return false;
@@ -63,13 +69,15 @@ static void bind_element(Elab *e, const Ast *target, Value v)
     if (list.kind == V_ERROR)
         return;
     if (list.kind != V_LIST) {
-        diag_error(e->diag, target->loc, "'%s' is %s; only an element of a list can be given a value", target->name,
+        diag_error(e->diag, target->loc,
+                   "'%s' is %s; only an element of a list can be given a value", target->name,
                    value_what(e, &list));
         return;
     }
     if (frame_owns(e->frame)) {
         const char *base = self ? e->frame->path : elab_join(e, e->frame->path, target->name);
-        v = elab_adopt(e, v, elab_join(e, base, arena_printf(e->arena, "%lld", (long long)i)), target->loc);
+        v = elab_adopt(e, v, elab_join(e, base, arena_printf(e->arena, "%lld", (long long)i)),
+                       target->loc);
     }
     const int n = list.list.n > i ? list.list.n : (int)i + 1;
     Value *items = arena_array(e->arena, (size_t)n, sizeof *items);
@@ -117,7 +125,8 @@ static void exec_assign(Elab *e, const Ast *s)
     const bool list = value_elements(e, &v, &n, &items);
     if (v.kind != V_ERROR && (!list || n != lhs->n)) {
         diag_error(e->diag, s->kid[1]->loc, "%d names are given %s", lhs->n,
-                   list ? arena_printf(e->arena, "%d value%s", n, n == 1 ? "" : "s") : value_what(e, &v));
+                   list ? arena_printf(e->arena, "%d value%s", n, n == 1 ? "" : "s")
+                        : value_what(e, &v));
         items = NULL;
     }
     for (int i = 0; i < lhs->n; i++)
@@ -150,7 +159,9 @@ static void exec_state(Elab *e, const Ast *s)
     } else if (f->kind == FRAME_OPTIM) {
         type.shape = *f->state_shape;
     } else {
-        diag_error(e->diag, s->loc, "the state '%s' needs a type, as in `state %s : f32[C] = 0`", s->name, s->name);
+        diag_error(e->diag, s->loc,
+                   "the state '%s' needs a type, as in `state %s : f32[C] = 0`", s->name,
+                   s->name);
         return;
     }
     if (init != NULL) {
@@ -176,8 +187,9 @@ static void exec_next(Elab *e, const Ast *s)
     if (v.kind == V_ERROR || (b != NULL && b->value.kind == V_ERROR))
         return;
     if (state == NULL || b == NULL) {
-        diag_error(e->diag, s->name_loc, "'%s' is no state of this body; `:=` needs `state %s ...` before it", s->name,
-                   s->name);
+        diag_error(e->diag, s->name_loc,
+                   "'%s' is no state of this body; `:=` needs `state %s ...` before it",
+                   s->name, s->name);
         return;
     }
     const Type type = state->type;
@@ -201,7 +213,8 @@ static void exec_return(Elab *e, const Ast *s)
 {
     Frame *f = e->frame;
     if (f->kind == FRAME_MODEL || f->kind == FRAME_TRAIN) {
-        diag_error(e->diag, s->loc, "`return` belongs in a fn, a block, an optimizer or a schedule");
+        diag_error(e->diag, s->loc,
+                   "`return` belongs in a fn, a block, an optimizer or a schedule");
         return;
     }
     e->b.hint = f->return_hint;
@@ -275,11 +288,13 @@ static void exec_repeat(Elab *e, const Ast *s)
         if (over.kind == V_TENSOR)
             elab_not_static(e, &over, s->kid[0]->loc, "what `repeat` goes over");
         else
-            diag_error(e->diag, s->kid[0]->loc, "`repeat` goes over a range or a list, not %s", value_what(e, &over));
+            diag_error(e->diag, s->kid[0]->loc, "`repeat` goes over a range or a list, not %s",
+                       value_what(e, &over));
         return;
     }
     if (n > MAX_REPEAT) {
-        diag_error(e->diag, s->kid[0]->loc, "%d repetitions are too many (at most %d)", n, MAX_REPEAT);
+        diag_error(e->diag, s->kid[0]->loc, "%d repetitions are too many (at most %d)", n,
+                   MAX_REPEAT);
         return;
     }
     for (int i = 0; i < n && !e->frame->returned && !e->gave_up; i++) {

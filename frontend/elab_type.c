@@ -38,7 +38,8 @@ static bool free_dim(Elab *e, const Ast *t, int64_t *out)
     if (define_dim(e, t->name, out))
         return true;
     if (diag_errors(e->diag) == errors)
-        diag_error(e->diag, t->loc, "the dim '%s' has no value here: give it by -D%s=..%s", t->name, t->name,
+        diag_error(e->diag, t->loc, "the dim '%s' has no value here: give it by -D%s=..%s",
+                   t->name, t->name,
                    e->train != NULL ? "" : ", or by `batch` in a train section");
     return false;
 }
@@ -57,8 +58,10 @@ bool type_eval(Elab *e, const Ast *type, Type *out, bool is_input)
     if (!type_dtype(e, type, &out->dtype))
         return false;
     if (type->flag || type->n > MAX_RANK) {
-        diag_error(e->diag, type->loc, type->flag ? "`...` has no meaning in a declaration"
-                                                  : "a type of more than %d axes", MAX_RANK);
+        diag_error(e->diag, type->loc,
+                   type->flag ? "`...` has no meaning in a declaration"
+                              : "a type of more than %d axes",
+                   MAX_RANK);
         return false;
     }
     for (int i = 0; i < type->n; i++) {
@@ -71,7 +74,8 @@ bool type_eval(Elab *e, const Ast *type, Type *out, bool is_input)
         if (!known_dim(e, t, &d))
             return false;
         if (d < 1) {
-            diag_error(e->diag, t->loc, "the size of axis %d is %lld; sizes are positive", i, (long long)d);
+            diag_error(e->diag, t->loc, "the size of axis %d is %lld; sizes are positive", i,
+                       (long long)d);
             return false;
         }
         out->shape.dim[i] = d;
@@ -98,14 +102,16 @@ typedef struct Check {
     const char *subject, *what;
 } Check;
 
-static bool dim_conflict(Elab *e, const Check *c, const Ast *t, const Binding *b, int axis, int64_t should)
+static bool dim_conflict(Elab *e, const Check *c, const Ast *t, const Binding *b, int axis,
+                         int64_t should)
 {
     const char *dim = source_text(e, t->loc);
     if (t->kind == AST_NUMBER)
-        diag_error(e->diag, c->at, "%s is %s, but axis %d must be %s", c->subject, c->what, axis, dim);
+        diag_error(e->diag, c->at, "%s is %s, but axis %d must be %s", c->subject, c->what,
+                   axis, dim);
     else
-        diag_error(e->diag, c->at, "%s is %s, but axis %d must be %s = %lld", c->subject, c->what, axis, dim,
-                   (long long)should);
+        diag_error(e->diag, c->at, "%s is %s, but axis %d must be %s = %lld", c->subject,
+                   c->what, axis, dim, (long long)should);
     if (b != NULL)
         diag_note(e->diag, b->loc, "'%s' is %lld from here", dim, (long long)should);
     return false;
@@ -171,7 +177,8 @@ bool type_match(Elab *e, const Ast *type, Value *v, SrcRange at, const char *sub
     if (value_is_number(v) || (v->kind == V_TENSOR && v->weak && v->node->type.shape.rank == 0))
         return true;
     if (v->kind != V_TENSOR) {
-        diag_error(e->diag, at, "%s must be a tensor %s, but is %s", subject, source_text(e, type->loc), value_what(e, v));
+        diag_error(e->diag, at, "%s must be a tensor %s, but is %s", subject,
+                   source_text(e, type->loc), value_what(e, v));
         return false;
     }
     if (type->name != NULL && v->weak)
@@ -180,13 +187,14 @@ bool type_match(Elab *e, const Ast *type, Value *v, SrcRange at, const char *sub
         return false;
     const Shape *s = &v->node->type.shape;
     if (type->name != NULL && v->node->type.dtype != dtype) {
-        diag_error(e->diag, at, "%s must be %s, but is %s", subject, dtype_text(dtype), value_what(e, v));
+        diag_error(e->diag, at, "%s must be %s, but is %s", subject, dtype_text(dtype),
+                   value_what(e, v));
         return false;
     }
     const int lead = type->flag ? s->rank - type->n : 0;
     if (lead < 0 || (!type->flag && s->rank != type->n)) {
-        diag_error(e->diag, at, "%s must have the shape %s, but is %s", subject, source_text(e, type->loc),
-                   value_what(e, v));
+        diag_error(e->diag, at, "%s must have the shape %s, but is %s", subject,
+                   source_text(e, type->loc), value_what(e, v));
         return false;
     }
     const Check c = {type, s, at, subject, value_what(e, v)};

@@ -11,7 +11,8 @@ static bool parse_builtins(Elab *e)
     Text t;
     text_init(&t, e->arena);
     text_add(&t, "hdl 1\n");
-    e->builtin_params = arena_array(e->arena, (size_t)builtin_row_count, sizeof *e->builtin_params);
+    e->builtin_params =
+        arena_array(e->arena, (size_t)builtin_row_count, sizeof *e->builtin_params);
     for (int i = 0; i < builtin_row_count; i++)
         if (strcmp(builtin_rows[i].params, "*") != 0)
             text_printf(&t, "fn %s(%s) = none\n", builtin_rows[i].name, builtin_rows[i].params);
@@ -46,7 +47,8 @@ static bool find_batch(Elab *e)
         if (s == NULL || s->kind != AST_INPUT)
             continue;
         const Ast *type = s->kid[0];
-        if (type->n == 0 || type->kid[0]->kind != AST_NAME || global_find(e, type->kid[0]->name, false) != NULL)
+        if (type->n == 0 || type->kid[0]->kind != AST_NAME ||
+            global_find(e, type->kid[0]->name, false) != NULL)
             return true;
         if (!define_dim(e, type->kid[0]->name, &e->module->batch))
             return true; /* the input's declaration will say that it has no value */
@@ -59,9 +61,13 @@ static bool find_batch(Elab *e)
 Module *program_elaborate(Arena *a, Diag *d, const Program *p, const FrontendOptions *o)
 {
     Elab *e = arena_alloc(a, sizeof *e);
-    *e = (Elab){.arena = a, .diag = d, .options = o, .real = o->precision == DT_F64 ? DT_F64 : DT_F32};
+    *e = (Elab){
+        .arena = a, .diag = d, .options = o, .real = o->precision == DT_F64 ? DT_F64 : DT_F32};
     e->module = module_new(a, d, "");
     e->module->stage = "ir";
+    e->scratch = graph_new(e->module, "scratch");
+    e->module->n_graphs = 0;
+    e->b.graph = e->scratch;
     if (!parse_builtins(e) || !collect_library(e))
         return NULL;
     for (int i = 0; i < p->n_files; i++)
@@ -77,7 +83,8 @@ Module *program_elaborate(Arena *a, Diag *d, const Program *p, const FrontendOpt
     if (!defines_apply(e))
         return NULL;
     hypers_declare(e);
-    if (diag_errors(d) > 0 || !train_sizes(e) || !find_batch(e) || diag_errors(d) > 0 || !entries_build(e))
+    if (diag_errors(d) > 0 || !train_sizes(e) || !find_batch(e) || diag_errors(d) > 0 ||
+        !entries_build(e))
         return NULL;
     return e->module;
 }

@@ -13,7 +13,8 @@ bool entry_run_model(Elab *e, const char *graph, EntryKind entry)
     e->frame = NULL;
     e->model_frame = frame_push(e, FRAME_MODEL, e->model, "", "");
     if (e->batch_name != NULL)
-        scope_bind(e, &e->frame->scope, e->batch_name, value_int(e->module->batch), e->model->name_loc);
+        scope_bind(e, &e->frame->scope, e->batch_name, value_int(e->module->batch),
+                   e->model->name_loc);
     exec_body(e, e->model->kid[0]);
     e->frame = NULL;
     return diag_errors(e->diag) == 0;
@@ -57,7 +58,8 @@ static Node *copy_node(Copy *c, Node *n)
     return r;
 }
 
-Node *graph_copy(Elab *e, Node *n, Node *(*stop)(void *ctx, const Node *n), void *ctx, SrcRange at, const char *what)
+Node *graph_copy(Elab *e, Node *n, Node *(*stop)(void *ctx, const Node *n), void *ctx,
+                 SrcRange at, const char *what)
 {
     Copy c = {.e = e, .stop = stop, .ctx = ctx, .at = at, .what = what};
     /* Operands stand before their users, so ids above n's do not occur. */
@@ -103,7 +105,8 @@ static void accumulate_metric(Elab *e, Named *m)
         e->b.loc = m->loc;
         e->b.hint = arena_printf(e->arena, "metric.%s", m->name);
         Node *v = build_cast(&e->b, m->marks[k].value, DT_F64);
-        Node *w = m->marks[k].weight != NULL ? m->marks[k].weight : build_scalar(&e->b, "n_valid");
+        Node *w =
+            m->marks[k].weight != NULL ? m->marks[k].weight : build_scalar(&e->b, "n_valid");
         accumulate(e, accumulator(e, m->name, k, "sum"), build2(&e->b, OP_MUL, v, w), m->loc);
         accumulate(e, accumulator(e, m->name, k, "weight"), w, m->loc);
     }
@@ -171,7 +174,8 @@ static void eval_end_metric(Elab *e, const Named *m)
     e->b.loc = m->loc;
     Node *r = m->marks[0].mark == NULL
                   ? average_of(e, m, 0)
-                  : graph_copy(e, m->value.node, stop_at_mark, &ctx, m->loc, "what is outside `avg` in a metric");
+                  : graph_copy(e, m->value.node, stop_at_mark, &ctx, m->loc,
+                               "what is outside `avg` in a metric");
     add_output(e, OUT_RESULT, m->name, r ? build_cast(&e->b, r, DT_F64) : NULL, m->loc);
 }
 
@@ -189,7 +193,8 @@ static bool build_predict(Elab *e)
         return false;
     for (int i = 0; i < e->n_named; i++)
         if (e->named[i].kind == AST_OUTPUT && e->named[i].value.kind == V_TENSOR)
-            add_output(e, OUT_TENSOR, e->named[i].name, e->named[i].value.node, e->named[i].loc);
+            add_output(e, OUT_TENSOR, e->named[i].name, e->named[i].value.node,
+                       e->named[i].loc);
     entry_add_faults(e);
     return diag_errors(e->diag) == 0;
 }
@@ -218,7 +223,8 @@ static bool build_init(Elab *e)
     }
     for (int i = 0; i < e->n_inits; i++)
         if (!used[i])
-            diag_error(e->diag, e->inits[i].loc, "no parameter is called like \"%s\"", e->inits[i].pattern);
+            diag_error(e->diag, e->inits[i].loc, "no parameter is called like \"%s\"",
+                       e->inits[i].pattern);
     return diag_errors(e->diag) == 0;
 }
 
@@ -252,7 +258,8 @@ bool entries_build(Elab *e)
     if (e->train != NULL) {
         const Type type = {.dtype = DT_I64, .shape = shape_scalar()};
         const Dist zero = {.arg = {value_int(0)}, .loc = SRC_NONE};
-        const State step = {.name = "$step", .type = type, .role = ROLE_COUNTER, .loc = e->train->loc};
+        const State step = {
+            .name = "$step", .type = type, .role = ROLE_COUNTER, .loc = e->train->loc};
         module_add_state(e->module, &step);
         *ELAB_PUSH(e, states) = (StateRec){.name = "$step", .init = zero, .call = SRC_NONE};
         if (entry_run_model(e, "train", ENTRY_TRAIN))
@@ -266,7 +273,8 @@ bool entries_build(Elab *e)
         layers_check_called(e);
     const bool outputs = has_kind(e, true), objectives = has_kind(e, false);
     if (!outputs && !objectives) {
-        diag_error(e->diag, e->model->name_loc, "the model '%s' has no loss, metric or output", e->model->name);
+        diag_error(e->diag, e->model->name_loc, "the model '%s' has no loss, metric or output",
+                   e->model->name);
         return false;
     }
     if (objectives && !build_eval_end(e))

@@ -49,7 +49,7 @@ static bool context_name(Elab *e, const char *name, SrcRange at, Value *out)
     if (!is_step && strcmp(name, "epoch") != 0 && strcmp(name, "epochs") != 0 &&
         strcmp(name, "steps_per_epoch") != 0)
         return false;
-    if (e->b.graph == NULL || e->constant != NULL) {
+    if (e->b.graph == e->scratch || e->constant != NULL) {
         diag_error(e->diag, at, "'%s' is known only at run time", name);
         *out = value_error();
         return true;
@@ -156,8 +156,8 @@ static bool binding_allowed(Elab *e, const Global *g, SrcRange at)
     const bool bad = g->kind == AST_HYPER || (g->kind == AST_ARCH && user->kind == AST_CONST);
     if (!bad)
         return true;
-    diag_error(e->diag, at, "the %s '%s' may not depend on the %s '%s'", binding_word(user->kind), user->name,
-               binding_word(g->kind), g->name);
+    diag_error(e->diag, at, "the %s '%s' may not depend on the %s '%s'",
+               binding_word(user->kind), user->name, binding_word(g->kind), g->name);
     diag_note(e->diag, g->decl->name_loc, "'%s' is declared here", g->name);
     return false;
 }
@@ -168,7 +168,7 @@ static Value global_evaluate(Elab *e, Global *g)
     const Global *constant = e->constant;
     const Builder b = e->b;
     e->frame = NULL;
-    e->b.graph = NULL;
+    e->b.graph = e->scratch;
     e->constant = g;
     frame_push(e, FRAME_GLOBAL, g->decl, "", "");
     Value v = eval(e, g->define != NULL ? g->define : g->decl->kid[0]);
@@ -176,6 +176,30 @@ static Value global_evaluate(Elab *e, Global *g)
     e->constant = constant;
     e->b = b;
     return v;
+}
+
+/* What is part of a graph, or of an instance, has no place at the top. */
+static const Value *not_constant(const Value *v)
+{
+    for (int i = 0; v->kind == V_LIST && i < v->list.n; i++) {
+        const Value *bad = not_constant(&v->list.v[i]);
+        if (bad != NULL)
+            return bad;
+    }
+    const bool bad = v->kind == V_TENSOR || v->kind == V_LAYER || v->kind == V_PARAM ||
+                     v->kind == V_OPTIM || v->kind == V_SCHED;
+    return bad ? v : NULL;
+}
+
+static Value check_constant(Elab *e, const Global *g, Value v)
+{
+    const Value *bad = not_constant(&v);
+    if (bad == NULL)
+        return v;
+    diag_error(e->diag, g->decl->loc,
+               "the %s '%s' cannot hold %s: that is made in a model, a block or a fn",
+               binding_word(g->kind), g->name, value_what(e, bad));
+    return value_error();
 }
 
 Value global_value(Elab *e, Global *g, SrcRange at)
@@ -194,17 +218,14 @@ Value global_value(Elab *e, Global *g, SrcRange at)
         Value v = global_evaluate(e, g);
         g = &e->globals[index];
         g->state = GLOBAL_DONE;
-        if (v.kind == V_LAYER || v.kind == V_PARAM) {
-            diag_error(e->diag, g->decl->loc, "'%s' cannot be %s: layers are bound in a model or block", g->name,
-                       value_what(e, &v));
-            v = value_error();
-        }
-        g->value = v;
+        g->value = check_constant(e, g, v);
     }
     if (g->kind != AST_HYPER || g->value.kind == V_ERROR)
         return g->value;
-    if (e->b.graph == NULL) {
-        diag_error(e->diag, at, "the hyper '%s' is known only at run time; declare it `arch` or `const`", g->name);
+    if (e->b.graph == e->scratch) {
+        diag_error(e->diag, at,
+                   "the hyper '%s' is known only at run time; declare it `arch` or `const`",
+                   g->name);
         return value_error();
     }
     Builder b = e->b;

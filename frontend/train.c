@@ -62,7 +62,8 @@ static Schedule read_schedule(Elab *e, const Ast *s)
     Schedule r = {.n = s->n, .per_step = s->flag, .loc = s->loc};
     r.part = arena_array(e->arena, (size_t)s->n, sizeof *r.part);
     for (int i = 0; i < s->n; i++)
-        r.part[i] = definition(e, s->kid[i], V_SCHEDDEF, V_SCHED, "a schedule such as StepLR(10)");
+        r.part[i] =
+            definition(e, s->kid[i], V_SCHEDDEF, V_SCHED, "a schedule such as StepLR(10)");
     return r;
 }
 
@@ -71,7 +72,8 @@ static Clip read_clip(Elab *e, const Ast *s)
 {
     const Ast *c = s->kid[0];
     Clip r = {.kind = CLIP_NONE, .loc = s->loc};
-    const bool call = c->kind == AST_CALL && c->n == 2 && c->kid[0]->kind == AST_NAME && c->kid[1]->kind != AST_ARG;
+    const bool call = c->kind == AST_CALL && c->n == 2 && c->kid[0]->kind == AST_NAME &&
+                      c->kid[1]->kind != AST_ARG;
     const char *name = call ? c->kid[0]->name : "";
     const bool norm = strcmp(name, "norm") == 0;
     if (!norm && strcmp(name, "value") != 0) {
@@ -94,7 +96,9 @@ static void read_patterns(Elab *e, Train *t, const Ast *s)
         const Value v = eval(e, s->kid[i]);
         if (v.kind != V_STR) {
             if (v.kind != V_ERROR)
-                diag_error(e->diag, s->kid[i]->loc, "a pattern is a string such as \"*.bias\", not %s", value_what(e, &v));
+                diag_error(e->diag, s->kid[i]->loc,
+                           "a pattern is a string such as \"*.bias\", not %s",
+                           value_what(e, &v));
             continue;
         }
         const Pattern p = {.text = v.str, .loc = s->kid[i]->loc};
@@ -140,7 +144,8 @@ static void read_update(Elab *e, Train *t, const Ast *s)
         if (v.kind == V_LAYER && v.layer->path != NULL)
             u->targets[u->n_targets++] = v.layer->path;
         else if (v.kind != V_ERROR)
-            diag_error(e->diag, targets->kid[i]->loc, "`update` names layers of the model, not %s", value_what(e, &v));
+            diag_error(e->diag, targets->kid[i]->loc,
+                       "`update` names layers of the model, not %s", value_what(e, &v));
     }
     u->loss = eval_in_model(e, s->kid[1]);
     u->optimizer = read_optimizer(e, s->kid[2]);
@@ -229,14 +234,19 @@ bool train_sizes(Elab *e)
     if (e->train == NULL)
         return true;
     Train t = {.sizes = true};
-    e->b = (Builder){.loc = e->train->loc};
+    e->b = (Builder){.graph = e->scratch, .loc = e->train->loc};
     read_section(e, &t);
     if (diag_errors(e->diag) > 0)
         return false;
+    const Ast *body = e->train->kid[0];
+    if (find_statement(body, AST_OPTIMIZER) == NULL && find_statement(body, AST_UPDATE) == NULL)
+        diag_error(e->diag, e->train->loc, "the train section has no optimizer");
     if (t.batch == NULL)
-        diag_error(e->diag, e->train->loc, "the train section has no batch size: add `batch N = 32`");
+        diag_error(e->diag, e->train->loc,
+                   "the train section has no batch size: add `batch N = 32`");
     if (e->train->name != NULL && strcmp(e->train->name, e->model->name) != 0) {
-        diag_error(e->diag, e->train->name_loc, "the train section is for '%s', but the model is called '%s'",
+        diag_error(e->diag, e->train->name_loc,
+                   "the train section is for '%s', but the model is called '%s'",
                    e->train->name, e->model->name);
         diag_note(e->diag, e->model->name_loc, "the model is here");
     }
@@ -251,15 +261,20 @@ bool train_build(Elab *e)
         diag_error(e->diag, t.accumulate->loc, "`accumulate` is not yet supported");
     if (t.n_updates == 0 && diag_errors(e->diag) == 0)
         diag_error(e->diag, e->train->loc, "the train section has no optimizer");
-    if (t.n_updates > 0 && t.updates[0].clause == NULL && named_find(e, AST_LOSS, NULL) == NULL) {
-        diag_error(e->diag, e->train->loc, "the model '%s' has no `loss`, so there is nothing to train", e->model->name);
+    if (t.n_updates > 0 && t.updates[0].clause == NULL &&
+        named_find(e, AST_LOSS, NULL) == NULL) {
+        diag_error(e->diag, e->train->loc,
+                   "the model '%s' has no `loss`, so there is nothing to train",
+                   e->model->name);
         diag_note(e->diag, e->model->name_loc, "the model is here");
     }
     for (int i = 1; i < t.n_updates; i++) {
         if (t.updates[0].clause == NULL || t.updates[i].clause == NULL)
-            diag_error(e->diag, t.updates[i].loc, "a train section has one `optimizer` or `update` clauses, not both");
+            diag_error(e->diag, t.updates[i].loc,
+                       "a train section has one `optimizer` or `update` clauses, not both");
         else
-            diag_error(e->diag, t.updates[i].loc, "several updates in one step are not yet supported");
+            diag_error(e->diag, t.updates[i].loc,
+                       "several updates in one step are not yet supported");
     }
     return diag_errors(e->diag) == 0 && train_step_build(e, &t);
 }

@@ -11,7 +11,11 @@ typedef struct Pattern {
 } Pattern;
 
 typedef struct Clip {
-    enum { CLIP_NONE, CLIP_NORM, CLIP_VALUE } kind;
+    enum {
+        CLIP_NONE,
+        CLIP_NORM,
+        CLIP_VALUE
+    } kind;
     Value limit;
     SrcRange loc;
 } Clip;
@@ -25,8 +29,8 @@ typedef struct Schedule {
 
 /* One `optimizer` statement, or one `update` clause. */
 typedef struct Update {
-    const Ast *clause;     /* UPDATE, or NULL */
-    const char **targets;  /* paths; NULL: every parameter */
+    const Ast *clause;    /* UPDATE, or NULL */
+    const char **targets; /* paths; NULL: every parameter */
     int n_targets;
     Value loss, optimizer;
     Schedule schedule;

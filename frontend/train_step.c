@@ -20,6 +20,7 @@ typedef struct Step {
     Trained *params;
     int n_params;
     Value factor; /* of the schedule: NUM or weak scalar */
+    Value lr;     /* with the factor; NONE: the optimizer has none */
     const char *state_prefix;
 } Step;
 
@@ -64,7 +65,8 @@ static bool collect_params(Step *s)
         const bool frozen = matches(t->freeze, t->n_freeze, st->name);
         const bool no_decay = matches(t->no_decay, t->n_no_decay, st->name);
         if (!frozen && is_target(s->update, st->name))
-            s->params[s->n_params++] = (Trained){.name = st->name, .type = st->type, .no_decay = no_decay};
+            s->params[s->n_params++] =
+                (Trained){.name = st->name, .type = st->type, .no_decay = no_decay};
     }
     unused_patterns(e, t->freeze, t->n_freeze);
     unused_patterns(e, t->no_decay, t->n_no_decay);
@@ -87,7 +89,8 @@ static bool find_loss(Step *s)
     if (s->loss == NULL)
         return false;
     if (s->loss->type.shape.rank != 0 || dtype_class(s->loss->type.dtype) != DTC_REAL) {
-        diag_error(e->diag, at, "the loss must be one real number per model, not %s", value_what(e, &v));
+        diag_error(e->diag, at, "the loss must be one real number per model, not %s",
+                   value_what(e, &v));
         return false;
     }
     e->b.loc = at;
@@ -130,7 +133,9 @@ static void check_gradients(Step *s)
         s->ok = both(e, s->ok, build1(&e->b, OP_ISFINITE, peak));
     }
     for (int i = 0; i < e->n_faults; i++)
-        s->ok = both(e, s->ok, build2(&e->b, OP_LT, e->faults[i].position, build_const(&e->b, DT_I64, 0)));
+        s->ok =
+            both(e, s->ok,
+                 build2(&e->b, OP_LT, e->faults[i].position, build_const(&e->b, DT_I64, 0)));
 }
 
 /* torch.nn.utils.clip_grad_norm_ over all trained parameters of the model. */
@@ -148,7 +153,8 @@ static void clip_norm(Step *s, const Clip *c)
     e->b.hint = "norm";
     const Value norm = value_node(build1(&e->b, OP_SQRT, total), false);
     e->b.hint = "clip";
-    const Value ratio = math_divide(e, c->limit, math_binary(e, OP_ADD, norm, value_num(1e-6, false), c->loc), c->loc);
+    const Value ratio = math_divide(
+        e, c->limit, math_binary(e, OP_ADD, norm, value_num(1e-6, false), c->loc), c->loc);
     const Value factor = math_binary(e, OP_MIN, ratio, value_num(1, false), c->loc);
     for (int i = 0; i < s->n_params; i++) {
         Trained *p = &s->params[i];
@@ -197,7 +203,8 @@ static Value schedule_length(Elab *e, const Bound *b)
         if (k >= 0)
             return b->arg[k];
     }
-    diag_error(e->diag, b->call, "the schedule %s has no length, so nothing can come after it", b->def->name);
+    diag_error(e->diag, b->call, "the schedule %s has no length, so nothing can come after it",
+               b->def->name);
     return value_error();
 }
 
@@ -232,7 +239,8 @@ static Value schedule_chain(Step *s, const Schedule *c, Value lr)
     Value epoch = value_node(build_scalar(&e->b, "epoch"), true);
     Value epochs = value_node(build_scalar(&e->b, "epochs"), true);
     if (c->per_step) {
-        epochs = math_binary(e, OP_MUL, epochs, value_node(build_scalar(&e->b, "steps_per_epoch"), true), at);
+        epochs = math_binary(e, OP_MUL, epochs,
+                             value_node(build_scalar(&e->b, "steps_per_epoch"), true), at);
         epoch = value_node(build_cast(&e->b, random_step(e), DT_F64), true);
     }
     Value start = value_num(0, true), result = value_error();
@@ -244,7 +252,8 @@ static Value schedule_chain(Step *s, const Schedule *c, Value lr)
         const Value f = schedule_factor(e, b, own, epochs, lr);
         if (f.kind == V_ERROR)
             return f;
-        result = i == 0 ? f : math_where(e, math_binary(e, OP_LT, epoch, start, at), result, f, at);
+        result =
+            i == 0 ? f : math_where(e, math_binary(e, OP_LT, epoch, start, at), result, f, at);
         if (i + 1 < c->n)
             start = math_binary(e, OP_ADD, start, schedule_length(e, b), at);
     }
@@ -256,28 +265,31 @@ static void build_schedule(Step *s)
     Elab *e = s->e;
     const Schedule *own = &s->update->schedule, *c = own->n > 0 ? own : &s->train->schedule;
     const Bound *opt = s->update->optimizer.bound;
+    const int k = param_named(opt->def->kid[0], "lr");
     s->factor = value_num(1, true);
+    s->lr = k >= 0 ? opt->arg[k] : value_none();
     if (c->n == 0)
         return;
-    const int k = param_named(opt->def->kid[0], "lr");
     if (k < 0) {
-        diag_error(e->diag, c->loc, "the optimizer %s has no `lr` that a schedule could change", opt->def->name);
+        diag_error(e->diag, c->loc, "the optimizer %s has no `lr` that a schedule could change",
+                   opt->def->name);
         return;
     }
     e->b.hint = "schedule";
     s->factor = schedule_chain(s, c, opt->arg[k]);
+    e->b.hint = "lr";
+    s->lr = math_binary(e, OP_MUL, opt->arg[k], s->factor, c->loc);
 }
 
 /* The optimizer's parameters in its frame: lr with the schedule's factor, no weight decay where none is due. */
 static void bind_optimizer(Step *s, const Bound *b, const Trained *p)
 {
     Elab *e = s->e;
-    const int lr = param_named(b->def->kid[0], "lr"), decay = param_named(b->def->kid[0], "weight_decay");
+    const int lr = param_named(b->def->kid[0], "lr"),
+              decay = param_named(b->def->kid[0], "weight_decay");
     bind_all(e, b);
-    if (lr >= 0 && s->factor.kind == V_TENSOR) {
-        e->b.hint = "lr";
-        scope_bind(e, &e->frame->scope, "lr", math_binary(e, OP_MUL, b->arg[lr], s->factor, b->call), b->loc[lr]);
-    }
+    if (lr >= 0)
+        scope_bind(e, &e->frame->scope, "lr", s->lr, b->loc[lr]);
     if (decay >= 0 && p->no_decay)
         scope_bind(e, &e->frame->scope, "weight_decay", value_num(0, true), b->loc[decay]);
 }
@@ -288,7 +300,8 @@ static void update_param(Step *s, const Trained *p)
     const Bound *b = s->update->optimizer.bound;
     const Ast *head = b->def->kid[1];
     if (head->n != 2) {
-        diag_error(e->diag, b->def->name_loc, "an optimizer works `on (p, g)`: the parameter and its gradient");
+        diag_error(e->diag, b->def->name_loc,
+                   "an optimizer works `on (p, g)`: the parameter and its gradient");
         return;
     }
     diag_push_call(e->diag, b->call, b->def->name);
@@ -298,13 +311,18 @@ static void update_param(Step *s, const Trained *p)
     f->state_shape = &p->type.shape;
     f->state_dtype = p->type.dtype;
     bind_optimizer(s, b, p);
-    scope_bind(e, &f->scope, head->kid[0]->name, value_node(state_now(e, p->name), false), b->call);
+    scope_bind(e, &f->scope, head->kid[0]->name, value_node(state_now(e, p->name), false),
+               b->call);
     scope_bind(e, &f->scope, head->kid[1]->name, value_node(p->grad, false), b->call);
-    const Value v = run_definition(e, b->def->kid[2], arena_printf(e->arena, "%s.next", p->name));
+    const Value v =
+        run_definition(e, b->def->kid[2], arena_printf(e->arena, "%s.next", p->name));
     frame_pop(e);
-    Node *n = v.kind == V_ERROR ? NULL : math_cast(e, &v, p->type.dtype, b->call, "the new value of a parameter");
+    Node *n = v.kind == V_ERROR
+                  ? NULL
+                  : math_cast(e, &v, p->type.dtype, b->call, "the new value of a parameter");
     if (n != NULL && !shape_equal(&n->type.shape, &p->type.shape))
-        diag_error(e->diag, b->call, "the optimizer %s makes %s of the parameter '%s', which is %s", b->def->name,
+        diag_error(e->diag, b->call,
+                   "the optimizer %s makes %s of the parameter '%s', which is %s", b->def->name,
                    type_text(e->arena, &n->type), p->name, type_text(e->arena, &p->type));
     else if (n != NULL)
         state_next(e, p->name, n, b->call);
@@ -314,7 +332,10 @@ static void update_param(Step *s, const Trained *p)
 static void add_result(Elab *e, const char *name, Node *v, SrcRange loc)
 {
     e->b.hint = name;
-    const Output o = {.kind = OUT_RESULT, .name = name, .value = v ? build_cast(&e->b, v, DT_F64) : NULL, .loc = loc};
+    const Output o = {.kind = OUT_RESULT,
+                      .name = name,
+                      .value = v ? build_cast(&e->b, v, DT_F64) : NULL,
+                      .loc = loc};
     if (o.value != NULL)
         graph_add_output(e->b.graph, &o);
 }
@@ -324,7 +345,10 @@ static void write_state(Step *s, const char *name, Node *next, SrcRange loc)
     Elab *e = s->e;
     e->b.hint = arena_printf(e->arena, "%s.kept", name);
     e->b.loc = loc;
-    const Output o = {.kind = OUT_STATE, .name = name, .value = build3(&e->b, OP_WHERE, s->ok, next, build_state(&e->b, name)), .loc = loc};
+    const Output o = {.kind = OUT_STATE,
+                      .name = name,
+                      .value = build3(&e->b, OP_WHERE, s->ok, next, build_state(&e->b, name)),
+                      .loc = loc};
     if (o.value != NULL)
         graph_add_output(e->b.graph, &o);
 }
@@ -342,7 +366,8 @@ static void build_outputs(Step *s)
         if (e->currents[i].written)
             write_state(s, e->currents[i].name, e->currents[i].now, e->currents[i].loc);
     e->b.hint = "$step.next";
-    Node *step = build2(&e->b, OP_ADD, build_state(&e->b, "$step"), build_const(&e->b, DT_I64, 1));
+    Node *step =
+        build2(&e->b, OP_ADD, build_state(&e->b, "$step"), build_const(&e->b, DT_I64, 1));
     write_state(s, "$step", step, loc);
 }
 

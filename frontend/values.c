@@ -110,8 +110,8 @@ double value_number(const Value *v)
 
 bool value_callable(const Value *v)
 {
-    return v->kind == V_FN || v->kind == V_BUILTIN || v->kind == V_BLOCK || v->kind == V_LAYER ||
-           v->kind == V_OPTDEF || v->kind == V_SCHEDDEF;
+    return v->kind == V_FN || v->kind == V_BUILTIN || v->kind == V_BLOCK ||
+           v->kind == V_LAYER || v->kind == V_OPTDEF || v->kind == V_SCHEDDEF;
 }
 
 bool value_equal(const Value *a, const Value *b)
@@ -187,10 +187,13 @@ void elab_not_static(Elab *e, const Value *v, SrcRange at, const char *what)
         return;
     const char *hyper = v->kind == V_TENSOR && v->weak ? node_hyper(v->node) : NULL;
     if (hyper == NULL) {
-        diag_error(e->diag, at, "%s must be known at compile time, but it is %s", what, value_what(e, v));
+        diag_error(e->diag, at, "%s must be known at compile time, but it is %s", what,
+                   value_what(e, v));
         return;
     }
-    diag_error(e->diag, at, "%s must be known at compile time, but it depends on the hyper '%s'; declare '%s' as `arch`",
+    diag_error(e->diag, at,
+               "%s must be known at compile time, but it depends on the hyper '%s'; declare "
+               "'%s' as `arch`",
                what, hyper, hyper);
     const Hyper *h = module_hyper(e->module, hyper);
     if (h != NULL)
@@ -206,7 +209,8 @@ bool value_to_int(Elab *e, const Value *v, SrcRange at, const char *what, int64_
     }
     if (!value_is_number(v)) {
         if (v->kind != V_ERROR)
-            diag_error(e->diag, at, "%s must be a whole number, not %s", what, value_what(e, v));
+            diag_error(e->diag, at, "%s must be a whole number, not %s", what,
+                       value_what(e, v));
         return false;
     }
     const double d = value_number(v);
@@ -246,8 +250,8 @@ bool value_to_dim(Elab *e, const Value *v, SrcRange at, int rank, int *out)
         if (rank == 0)
             diag_error(e->diag, at, "axis %lld of a scalar, which has no axes", (long long)d);
         else
-            diag_error(e->diag, at, "axis %lld of a tensor with %d axes (allowed: %d .. %d)", (long long)d, rank,
-                       -rank, rank - 1);
+            diag_error(e->diag, at, "axis %lld of a tensor with %d axes (allowed: %d .. %d)",
+                       (long long)d, rank, -rank, rank - 1);
         return false;
     }
     *out = (int)(d < 0 ? d + rank : d);
@@ -311,8 +315,10 @@ bool value_to_shape(Elab *e, const Value *v, SrcRange at, bool wild, Shape *out)
         if (d == -1 && wild) {
             seen = true;
         } else if (d < 1) {
-            diag_error(e->diag, at, d == -1 ? "the size of axis %d cannot be left open here"
-                                            : "the size of axis %d is not positive", i);
+            diag_error(e->diag, at,
+                       d == -1 ? "the size of axis %d cannot be left open here"
+                               : "the size of axis %d is not positive",
+                       i);
             return false;
         }
         out->dim[i] = d;

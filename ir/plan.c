@@ -53,8 +53,8 @@ Node **kernel_body(const EntryPlan *e, const Kernel *k, Arena *a, int *n)
 /* ---- text ---- */
 
 static const char *const space_text[] = {
-    [BUF_STATE] = "state",   [BUF_INPUT] = "input",   [BUF_HYPER] = "hyper",
-    [BUF_SCALAR] = "scalar", [BUF_SEED] = "seed",     [BUF_CONST] = "const",
+    [BUF_STATE] = "state",   [BUF_INPUT] = "input",     [BUF_HYPER] = "hyper",
+    [BUF_SCALAR] = "scalar", [BUF_SEED] = "seed",       [BUF_CONST] = "const",
     [BUF_SHARED] = "shared", [BUF_SCRATCH] = "scratch", [BUF_RESULT] = "result",
     [BUF_OUTPUT] = "output"};
 static const char *const kind_text[] = {[KERNEL_EXPR] = "expr",
@@ -220,7 +220,9 @@ static int collect_places(const EntryPlan *e, const Buffer **list)
 
 static void print_largest(Text *out, const EntryPlan *e, Arena *a)
 {
-    enum { SHOWN = 5 };
+    enum {
+        SHOWN = 5
+    };
     int n_stores = 0;
     for (int k = 0; k < e->n_kernels; k++)
         n_stores += e->kernels[k].n_stores;
@@ -233,7 +235,8 @@ static void print_largest(Text *out, const EntryPlan *e, Arena *a)
                 best = i;
         if (best < 0)
             return;
-        text_printf(out, "    %-24s %12s  ", list[best]->name, bytes_text(a, list[best]->bytes));
+        text_printf(out, "    %-24s %12s  ", list[best]->name,
+                    bytes_text(a, list[best]->bytes));
         print_buffer(out, list[best], true);
         text_add(out, "\n");
         list[best] = NULL;
@@ -256,7 +259,8 @@ static int64_t sum_places(const EntryPlan *e, Arena *a)
 void plan_print_memory(Text *out, const Plan *p)
 {
     Arena *a = arena_new();
-    text_printf(out, "memory of \"%s\": B * state + shared + T * scratch (B models, T threads)\n",
+    text_printf(out,
+                "memory of \"%s\": B * state + shared + T * scratch (B models, T threads)\n",
                 p->module->name);
     text_printf(out, "  state   %12s per model\n", bytes_text(a, p->state_bytes));
     text_printf(out, "  shared  %12s\n", bytes_text(a, p->shared_bytes));
@@ -268,7 +272,8 @@ void plan_print_memory(Text *out, const Plan *p)
     print_roles(out, p, a);
     for (int i = 0; i < p->n_entries; i++) {
         const EntryPlan *e = &p->entries[i];
-        text_printf(out, "@%s: %d kernels (%d shared), shared %s, scratch %s, without reuse %s\n",
+        text_printf(out,
+                    "@%s: %d kernels (%d shared), shared %s, scratch %s, without reuse %s\n",
                     e->graph->name, e->n_kernels, e->n_shared, bytes_text(a, e->shared_bytes),
                     bytes_text(a, e->scratch_bytes), bytes_text(a, sum_places(e, a)));
         print_largest(out, e, a);

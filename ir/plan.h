@@ -29,13 +29,15 @@ typedef struct Buffer {
     const char *name;
     BufferSpace space;
     DType dtype;
-    bool per_model; /* STATE, HYPER, SEED, RESULT, OUTPUT and `each` INPUTs: model b's is at b * model_bytes */
+    bool
+        per_model; /* STATE, HYPER, SEED, RESULT, OUTPUT and `each` INPUTs: model b's is at b * model_bytes */
     int index;
     int64_t offset, bytes; /* bytes: of one model's */
     int64_t model_bytes;   /* distance between models; 0 if shared or scratch */
     Shape shape;
     int64_t stride[MAX_RANK];
-    int first, last; /* kernels (positions in the entry) that write it first and read it last; SCRATCH, SHARED */
+    int first,
+        last; /* kernels (positions in the entry) that write it first and read it last; SCRATCH, SHARED */
 } Buffer;
 
 typedef enum KernelKind {
@@ -49,7 +51,8 @@ typedef enum KernelKind {
  * not store it to: then the store copies from there.  One value may have several stores in one kernel. */
 typedef struct Store {
     Node *value;
-    Buffer *to; /* value's axes and to->shape agree; element types may differ: the store converts (result: f64) */
+    Buffer *
+        to; /* value's axes and to->shape agree; element types may differ: the store converts (result: f64) */
 } Store;
 
 /* space: the iteration space.  A store's value has the same rank and on each axis the space's extent or 1
@@ -72,7 +75,8 @@ typedef struct Kernel {
     Store *stores;
     int n_stores;
     Node *contract; /* KERNEL_CONTRACT: the einsum; KERNEL_SCATTER: the scatter_add */
-    bool flat; /* KERNEL_EXPR without index, views and reductions whose values all have the space's shape (or rank 0) and lie in
+    bool
+        flat; /* KERNEL_EXPR without index, views and reductions whose values all have the space's shape (or rank 0) and lie in
                 * memory in one order without gaps: one loop over all elements does it */
 } Kernel;
 
@@ -82,7 +86,8 @@ typedef struct EntryPlan {
     Graph *graph;
     Kernel *kernels; /* shared ones first */
     int n_kernels, n_shared;
-    Buffer **buffer; /* by node id: where the node's value can be read; NULL: computed where it is read */
+    Buffer **
+        buffer; /* by node id: where the node's value can be read; NULL: computed where it is read */
     int64_t scratch_bytes, shared_bytes;
     const char **results; /* names of the entry's results, in order of BUF_RESULT index */
     int n_results;

@@ -75,12 +75,13 @@ static int reads_of(const EntryPlan *e, const Kernel *k, const Store *s, bool ot
     return reads;
 }
 
-bool store_in_place(const EntryPlan *e, const Kernel *k, const Store *s, const Buffer *old, Arena *a)
+bool store_in_place(const EntryPlan *e, const Kernel *k, const Store *s, const Buffer *old,
+                    Arena *a)
 {
     const Buffer *to = s->to;
     return k->kind == KERNEL_EXPR && to->space == old->space && to->bytes == old->bytes &&
-           dtype_bytes(to->dtype) == dtype_bytes(old->dtype) && shape_equal(&to->shape, &k->space) &&
-           shape_equal(&to->shape, &old->shape) &&
+           dtype_bytes(to->dtype) == dtype_bytes(old->dtype) &&
+           shape_equal(&to->shape, &k->space) && shape_equal(&to->shape, &old->shape) &&
            !memcmp(to->stride, old->stride, (size_t)k->space.rank * sizeof *to->stride) &&
            reads_of(e, k, s, false, old, a) == 1 && reads_of(e, k, s, true, old, a) == 0;
 }

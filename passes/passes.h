@@ -29,6 +29,7 @@ void lower(Module *m, const Target *t);
 
 typedef struct Pass {
     const char *name;
+    const char *stage; /* Module.stage after it */
     bool (*run)(Module *m, int n_models, const Target *t);
 } Pass;
 

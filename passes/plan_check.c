@@ -10,17 +10,17 @@ typedef struct Check {
     const Plan *plan;
     const EntryPlan *entry;
     const Kernel *kernel;
-    int at; /* position of kernel */
-    Arena *arena;   /* for the sentence */
+    int at;       /* position of kernel */
+    Arena *arena; /* for the sentence */
     Arena *scratch;
     const char *wrong;
 } Check;
 
-#define FAIL(c, ...)                                                                               \
-    do {                                                                                           \
-        if (!(c)->wrong)                                                                           \
-            (c)->wrong = arena_printf((c)->arena, __VA_ARGS__);                                    \
-        return;                                                                                    \
+#define FAIL(c, ...)                                            \
+    do {                                                        \
+        if (!(c)->wrong)                                        \
+            (c)->wrong = arena_printf((c)->arena, __VA_ARGS__); \
+        return;                                                 \
     } while (0)
 
 static bool stores_own(const Kernel *k, const EntryPlan *e, const Node *n)
@@ -65,7 +65,8 @@ static void check_read(Check *c, const Visit *v)
                 FAIL(c, "kernel %s reads state %s after %s wrote it", c->kernel->name, b->name,
                      e->kernels[i].name);
         if (writes_to(c->kernel, b) && !v->exact)
-            FAIL(c, "kernel %s writes state %s and reads it elsewhere", c->kernel->name, b->name);
+            FAIL(c, "kernel %s writes state %s and reads it elsewhere", c->kernel->name,
+                 b->name);
         return;
     }
     if (node_is_leaf(v->node) && b->space != BUF_SCRATCH && b->space != BUF_SHARED)
@@ -81,7 +82,8 @@ static void check_reduce(Check *c, const Visit *v)
     const Kernel *k = c->kernel;
     const unsigned mask = visit_mask(v);
     if (mask & VISIT_REDUCED || !mask_is_prefix(mask, &k->space, k->order))
-        FAIL(c, "kernel %s computes the reduction %%%s again and again", k->name, v->node->name);
+        FAIL(c, "kernel %s computes the reduction %%%s again and again", k->name,
+             v->node->name);
     const bool in_vector = k->vector >= 0 && (mask >> k->vector & 1);
     if (in_vector == reduces_inner(v->node))
         FAIL(c, "kernel %s reduces %%%s along the wrong loop", k->name, v->node->name);
@@ -223,13 +225,15 @@ static void check_pair(Check *c, const Life *a, const Life *b)
     if (!overlap(a->buffer, b->buffer) || a->last < b->first || b->last < a->first)
         return;
     if (!written_over(c, a, b) && !written_over(c, b, a))
-        FAIL(c, "%s and %s share memory while both are alive", a->buffer->name, b->buffer->name);
+        FAIL(c, "%s and %s share memory while both are alive", a->buffer->name,
+             b->buffer->name);
 }
 
 static void check_place(Check *c, const Life *l)
 {
     const Buffer *b = l->buffer;
-    const int64_t all = b->space == BUF_SCRATCH ? c->entry->scratch_bytes : c->entry->shared_bytes;
+    const int64_t all =
+        b->space == BUF_SCRATCH ? c->entry->scratch_bytes : c->entry->shared_bytes;
     if (b->offset < 0 || b->offset % 64 || b->offset + b->bytes > all)
         FAIL(c, "%s lies outside its memory", b->name);
     if (b->first != l->first || b->last < l->last)
@@ -238,7 +242,8 @@ static void check_place(Check *c, const Life *l)
 
 /* ---- what leaves the graph ---- */
 
-static bool is_stored(const EntryPlan *e, const Node *value, BufferSpace space, const Buffer *to)
+static bool is_stored(const EntryPlan *e, const Node *value, BufferSpace space,
+                      const Buffer *to)
 {
     for (int k = 0; k < e->n_kernels; k++)
         for (int s = 0; s < e->kernels[k].n_stores; s++) {
@@ -261,7 +266,8 @@ static void check_output(Check *c, const Output *o)
         return;
     }
     const BufferSpace space = o->kind == OUT_TENSOR ? BUF_OUTPUT : BUF_RESULT;
-    if (!is_stored(e, o->value, space, NULL) || (o->value2 && !is_stored(e, o->value2, space, NULL)))
+    if (!is_stored(e, o->value, space, NULL) ||
+        (o->value2 && !is_stored(e, o->value2, space, NULL)))
         FAIL(c, "output %s is not written", o->name ? o->name : "of a fault");
 }
 

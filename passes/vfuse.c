@@ -199,8 +199,9 @@ static bool is_read_by(const Fuse *f, int i, int j)
 /* i is a part of an update: all its readers are j. */
 static bool fit_update_part(const Fuse *f, int i, int j)
 {
-    if (!is_expr(f, i) || !is_expr(f, j) || !writes_state(&f->groups[j]) || !is_read_by(f, i, j) ||
-        !same_space(&f->groups[i], &f->groups[j]) || f->groups[i].space.rank == 0)
+    if (!is_expr(f, i) || !is_expr(f, j) || !writes_state(&f->groups[j]) ||
+        !is_read_by(f, i, j) || !same_space(&f->groups[i], &f->groups[j]) ||
+        f->groups[i].space.rank == 0)
         return false;
     for (int k = 0; k < f->n_groups; k++)
         if (k != j && !f->groups[k].dead && bit_get(f->groups[k].before, i))
@@ -313,19 +314,26 @@ static void order_states(Fuse *f)
             order_state(f, f->output[i]);
 }
 
+/* Both, until neither changes anything. */
+static void merge_all(Fuse *f, Fits *one, Fits *other)
+{
+    bool changed = true;
+    while (changed) {
+        changed = merge_pairs(f, one);
+        if (other && merge_pairs(f, other))
+            changed = true;
+    }
+}
+
 void vfuse_merge(Fuse *f)
 {
     if (f->optimize)
-        while (merge_pairs(f, fit_update_part) | merge_pairs(f, fit_update))
-            ;
+        merge_all(f, fit_update_part, fit_update);
     order_states(f);
     if (!f->optimize)
         return;
-    while (merge_pairs(f, fit_epilogue))
-        ;
-    while (merge_pairs(f, fit_chain) | merge_pairs(f, fit_neighbours))
-        ;
+    merge_all(f, fit_epilogue, NULL);
+    merge_all(f, fit_chain, fit_neighbours);
     merge_pairs(f, fit_scalars);
-    while (merge_pairs(f, fit_inside))
-        ;
+    merge_all(f, fit_inside, NULL);
 }

@@ -20,13 +20,16 @@ typedef struct Visit {
     Node *node;
     /* Per axis of the node: the axes of the space that the index component depends on, and VISIT_REDUCED. */
     uint16_t component[MAX_RANK];
-    uint16_t outer; /* inside a reduction: what the result's index depends on, and VISIT_REDUCED */
-    bool exact;     /* the node has the space's shape and is read at the space's own index */
-    bool external;  /* read from memory */
-    int next;       /* next visit of the same node, -1: none */
+    uint16_t
+        outer;  /* inside a reduction: what the result's index depends on, and VISIT_REDUCED */
+    bool exact; /* the node has the space's shape and is read at the space's own index */
+    bool external; /* read from memory */
+    int next;      /* next visit of the same node, -1: none */
 } Visit;
 
-enum { VISIT_REDUCED = 1 << MAX_RANK };
+enum {
+    VISIT_REDUCED = 1 << MAX_RANK
+};
 
 typedef struct VisitList {
     Visit *v;
@@ -64,7 +67,8 @@ bool node_is_layout(const Node *n);
 typedef struct Item {
     Node *value;
     Buffer *to;
-    bool copy; /* only a reader of value: another group computes it, or it is a leaf, or cheap */
+    bool
+        copy; /* only a reader of value: another group computes it, or it is a leaf, or cheap */
 } Item;
 
 typedef struct Group {
@@ -88,14 +92,16 @@ typedef struct Fuse {
     EntryPlan *entry;
     Graph *graph;
     bool optimize;
-    int n;          /* nodes */
-    int *users;     /* distinct readers by node id, outputs included */
-    bool *stored;   /* by node id */
-    Node **anchor;  /* by node id: the contraction that the value is elementwise computed from, inside its kernel */
-    double *cost;   /* by node id: to compute one element from what is in memory */
-    int *owner;     /* by node id: the group that stores it, -1 */
-    const Buffer **like; /* by node id: a value of its own place is stored with these strides; NULL: natural ones */
-    Buffer **output;     /* by position in graph->outputs: where it goes; NULL: nowhere */
+    int n;        /* nodes */
+    int *users;   /* distinct readers by node id, outputs included */
+    bool *stored; /* by node id */
+    Node **
+        anchor; /* by node id: the contraction that the value is elementwise computed from, inside its kernel */
+    double *cost; /* by node id: to compute one element from what is in memory */
+    int *owner;   /* by node id: the group that stores it, -1 */
+    const Buffer **
+        like; /* by node id: a value of its own place is stored with these strides; NULL: natural ones */
+    Buffer **output; /* by position in graph->outputs: where it goes; NULL: nowhere */
     Buffer **output_value2;
     Group *groups;
     int n_groups, cap_groups;
@@ -143,6 +149,7 @@ static inline void bit_set(uint64_t *set, int i)
 /* Offsets of all scratch and shared buffers of an entry. */
 void memory_plan(EntryPlan *e, bool reuse);
 /* May store s of kernel k write over buffer `old`, which k reads for the last time? */
-bool store_in_place(const EntryPlan *e, const Kernel *k, const Store *s, const Buffer *old, Arena *a);
+bool store_in_place(const EntryPlan *e, const Kernel *k, const Store *s, const Buffer *old,
+                    Arena *a);
 
 #endif

@@ -10,8 +10,17 @@
 
 /* In units of scalars.def.  LIMIT: read twice and dearer than that: stored.  SPREAD: not computed again for
  * each element of an outer axis.  SCALAR_LIMIT: of a rank 0 value that tensors read, computed once per kernel. */
-enum { COST_LIMIT = 8, COST_SPREAD = 4, COST_SCALAR_LIMIT = 12 };
-enum { COST_RANDOM = 40, COST_GATHER = 4, COST_INDEX = 2, COST_REDUCE = 8 };
+enum {
+    COST_LIMIT = 8,
+    COST_SPREAD = 4,
+    COST_SCALAR_LIMIT = 12
+};
+enum {
+    COST_RANDOM = 40,
+    COST_GATHER = 4,
+    COST_INDEX = 2,
+    COST_REDUCE = 8
+};
 static const double cost_never = 1e9; /* of a contraction: computed once, in its kernel */
 
 static void count_users(Fuse *f)
@@ -147,14 +156,16 @@ static double broadcast_cost(Fuse *f, const Node *n, Node *o)
         store_base(f, o);
         return 0;
     }
-    const double n_o = (double)shape_count(&o->type.shape), n_n = (double)shape_count(&n->type.shape);
+    const double n_o = (double)shape_count(&o->type.shape),
+                 n_n = (double)shape_count(&n->type.shape);
     return cost * (n_n > 0 ? n_o / n_n : 1);
 }
 
 static double gather_cost(Fuse *f, Node *n)
 {
     Node *x = n->in[0];
-    const double reads = (double)shape_count(&n->type.shape), all = (double)shape_count(&x->type.shape);
+    const double reads = (double)shape_count(&n->type.shape),
+                 all = (double)shape_count(&x->type.shape);
     if (read_cost(f, x) * reads > (read_cost(f, x) + 2) * all)
         store_base(f, x);
     return COST_GATHER + read_cost(f, x) + read_cost(f, n->in[1]);

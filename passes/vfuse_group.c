@@ -8,7 +8,10 @@
 #include <string.h>
 
 /* What is stored may be computed twice in one kernel, by a reduction and by its store, if it is no dearer. */
-enum { COST_TWICE = 40, COST_REPEAT = 4 };
+enum {
+    COST_TWICE = 40,
+    COST_REPEAT = 4
+};
 
 bool group_reads(const Group *g, const Node *n)
 {
@@ -370,7 +373,8 @@ bool group_settle(Fuse *f, int id)
     if (stored == -2 || !find_vector(f, g, stored))
         return false;
     find_order(g, stride);
-    if (!items_fit(f, g, id) || !loops_fit(f, g) || (g->kind == KERNEL_CONTRACT && !epilogue_fits(f, g)))
+    if (!items_fit(f, g, id) || !loops_fit(f, g) ||
+        (g->kind == KERNEL_CONTRACT && !epilogue_fits(f, g)))
         return false;
     collect_reads(f, id);
     return true;

@@ -312,7 +312,8 @@ void natural_strides(const Module *m, const Node *n, int64_t *stride)
 }
 
 /* Each run of result axes must split a run of operand axes that lies in memory as one axis. */
-static bool reshape_strides(const Shape *from, const int64_t *old, const Shape *to, int64_t *stride)
+static bool reshape_strides(const Shape *from, const int64_t *old, const Shape *to,
+                            int64_t *stride)
 {
     int i = 0, j = 0;
     while (i < from->rank || j < to->rank) {
@@ -355,7 +356,8 @@ bool view_strides(const Node *view, const int64_t *operand, int64_t *stride)
         return true;
     case VIEW_SLICE:
         for (int i = 0; i < to->rank; i++)
-            stride[i] = operand[i] * (view->attrs.slice.step.n ? view->attrs.slice.step.v[i] : 1);
+            stride[i] =
+                operand[i] * (view->attrs.slice.step.n ? view->attrs.slice.step.v[i] : 1);
         return true;
     case VIEW_EXPAND:
         for (int i = 0; i < to->rank; i++)

@@ -58,7 +58,8 @@ static int next_group(const Schedule *s, bool per_model)
     int best = -1, best_recency = -1;
     for (int i = 0; i < s->f->n_groups; i++) {
         const Group *g = &s->f->groups[i];
-        if (g->dead || s->place[i] >= 0 || g->per_model != per_model || !waits_for_sources_only(s, i))
+        if (g->dead || s->place[i] >= 0 || g->per_model != per_model ||
+            !waits_for_sources_only(s, i))
             continue;
         const int r = recency(s, i);
         const bool later = r >= 0 ? s->key[i] > s->key[best < 0 ? i : best]
@@ -123,7 +124,8 @@ static const int *order_groups(Fuse *f, int *n, int *n_shared)
 static bool read_directly(const Fuse *f, const Node *n)
 {
     for (int i = 0; i < f->n_groups; i++)
-        if (!f->groups[i].dead && f->groups[i].kind != KERNEL_EXPR && group_reads(&f->groups[i], n))
+        if (!f->groups[i].dead && f->groups[i].kind != KERNEL_EXPR &&
+            group_reads(&f->groups[i], n))
             return true;
     return false;
 }

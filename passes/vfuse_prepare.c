@@ -45,7 +45,8 @@ static bool detach_states(Graph *g)
     bool changed = false;
     for (int i = 0; i < g->n_outputs; i++) {
         const Node *v = g->outputs[i].value;
-        if (g->outputs[i].kind != OUT_STATE || !node_is_leaf(v) || op_info(v->op)->data != LEAF_STATE ||
+        if (g->outputs[i].kind != OUT_STATE || !node_is_leaf(v) ||
+            op_info(v->op)->data != LEAF_STATE ||
             !strcmp(v->attrs.leaf.name, g->outputs[i].name))
             continue;
         Node *same = append_unary(g, g->outputs[i].value, OP_CAST, "value");
@@ -58,7 +59,8 @@ static bool detach_states(Graph *g)
 
 /* The order in which all values of n's shape that n is elementwise computed from lie in memory, if it is one and the
  * same: 0 none seen, 1 found, -1 they differ.  seen: by node id, visited already. */
-static int common_order(const Node *n, const Shape *s, const Module *m, bool *seen, IntList *order)
+static int common_order(const Node *n, const Shape *s, const Module *m, bool *seen,
+                        IntList *order)
 {
     IntList own = {0};
     if (seen[n->id] || !shape_equal(&n->type.shape, s) || node_is_splat(n))

@@ -210,8 +210,8 @@ hftac_status hftac_reset_model(hftac_array *a, int32_t model)
 
 /* ---- Parameters ---- */
 
-/* Walks the elements of a state in row-major order of its logical shape, one row of the last axis at a time, and copies between
- * there and the stored order. */
+/* Walks the elements of a state in row-major order of its logical shape, one row of the last
+ * axis at a time, and copies between there and the stored order. */
 typedef struct Walk {
     unsigned char *stored, *plain;
     size_t element;

@@ -1,7 +1,7 @@
 /* Opening and closing an array: its descriptions, its memory, its threads.
  *
- * One allocation each for state, shared values, scratch, inputs and outputs, and small tables.  hftac_close takes a half-built array,
- * so that hftac_open has one way out. */
+ * One allocation each for state, shared values, scratch, inputs and outputs, and small
+ * tables.  hftac_close takes a half-built array, so that hftac_open has one way out. */
 #include "runtime/array.h"
 
 #include <math.h>

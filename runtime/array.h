@@ -11,7 +11,8 @@
 #include "runtime/image.h"
 #include "runtime/pool.h"
 
-/* The runs of consecutive models that each worker computes: worker t has runs first[t] .. first[t + 1] - 1. */
+/* The runs of consecutive models that each worker computes: worker t has runs first[t] ..
+ * first[t + 1] - 1. */
 typedef struct Partition {
     unsigned char *wanted; /* [models] flags that it was made for */
     int32_t *lo, *hi;      /* [models] */
@@ -93,7 +94,8 @@ hftac_status hft_check_slot(const hftac_array *a, int32_t model);
 hftac_status hft_check_handle(const hftac_array *a, int32_t handle, int32_t count,
                               const char *what);
 
-/* Runs entry `which` for the models whose flag is set, shared part first; `p` remembers how they were divided. */
+/* Runs entry `which` for the models whose flag is set, shared part first; `p` remembers how
+ * they were divided. */
 void hft_run_entry(hftac_array *a, int which, Partition *p, const unsigned char *wanted);
 /* Gives initial values to every flagged model that has none. */
 void hft_initialize_models(hftac_array *a, const unsigned char *wanted);
@@ -102,9 +104,10 @@ void hft_initialize_model(hftac_array *a, int32_t model);
 hftac_status hft_check_fed(const hftac_array *a, int which, int64_t samples);
 void hft_set_state(hftac_array *a, int32_t model, hftac_model_state state);
 
-/* Copies samples into an input's own buffer and uses it.  Row i of the batch is row rows[i] of `values` (rows == NULL: i),
- * whose rows are those of one model and stand one after the other as `sample_major` says, or else have the input's own
- * axis order with `samples` at the batch axis.  Rows from `samples` on repeat row 0. */
+/* Copies samples into an input's own buffer and uses it.  Row i of the batch is row rows[i]
+ * of `values` (rows == NULL: i), whose rows are those of one model and stand one after the
+ * other as `sample_major` says, or else have the input's own axis order with `samples` at the
+ * batch axis.  Rows from `samples` on repeat row 0. */
 typedef struct Rows {
     const unsigned char *values;
     const int64_t *rows;

@@ -1,4 +1,5 @@
-/* A file that appears under its name whole or not at all: temporary file, fsync, rename, fsync of the folder. */
+/* A file that appears under its name whole or not at all: temporary file, fsync, rename,
+ * fsync of the folder. */
 #include "runtime/atomic_file.h"
 
 #include <errno.h>

@@ -1,7 +1,8 @@
 /* Data sets: tensors bound to the model's inputs, and checked.
  *
- * Everything that can be wrong with data is found here, before training: all missing tensors and wrong types and shapes in one message;
- * then values that a conversion would lose; then labels and indices outside the ranges that the descriptor's faults state. */
+ * Everything that can be wrong with data is found here, before training: all missing tensors
+ * and wrong types and shapes in one message; then values that a conversion would lose; then
+ * labels and indices outside the ranges that the descriptor's faults state. */
 #include "runtime/data.h"
 
 #include <errno.h>
@@ -24,7 +25,8 @@ typedef struct Binder {
 
 /* ---- Shapes ---- */
 
-/* The dims that data for this input must have; -1 where the samples stand.  An `each` input has one axis more, in front. */
+/* The dims that data for this input must have; -1 where the samples stand.  An `each` input
+ * has one axis more, in front. */
 static int32_t wanted_dims(const hftac_input_description *in, int64_t dims[HFTAC_MAX_DIMS + 1])
 {
     int32_t n = 0;

@@ -15,7 +15,8 @@ typedef struct Source {
     const unsigned char *values; /* may be unaligned */
 } Source;
 
-/* What the data set has for one input: `copies` blocks (1, or one per slot), each a row per sample. */
+/* What the data set has for one input: `copies` blocks (1, or one per slot), each a row per
+ * sample. */
 typedef struct DataInput {
     const unsigned char *values; /* in the input's type; NULL: the data set lacks it */
     unsigned char *owned;        /* if it was converted */
@@ -40,8 +41,8 @@ struct hftac_data {
     NpyFile *npy; /* [n_inputs], or NULL */
 };
 
-/* Converts n elements where no value is lost.  HFTAC_OK, or false and *bad is the first element that does not fit.
- * hft_can_convert: whether there is such a conversion at all. */
+/* Converts n elements where no value is lost.  HFTAC_OK, or false and *bad is the first
+ * element that does not fit. hft_can_convert: whether there is such a conversion at all. */
 bool hft_can_convert(int32_t from, hftac_type to);
 bool hft_convert(int32_t from, const unsigned char *values, hftac_type to, unsigned char *out,
                  size_t n, size_t *bad);

@@ -1,7 +1,8 @@
 /* Is this file a shared object that the loader can take without harm?
  *
- * The dynamic loader trusts what it reads, and runs constructors, so the headers, the segments, the dynamic section and
- * its relocations are checked first: a truncated or damaged model.so becomes an error and not a crash. */
+ * The dynamic loader trusts what it reads, and runs constructors, so the headers, the
+ * segments, the dynamic section and its relocations are checked first: a truncated or damaged
+ * model.so becomes an error and not a crash. */
 #include "runtime/elf_view.h"
 
 #include <elf.h>

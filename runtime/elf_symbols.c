@@ -1,4 +1,5 @@
-/* Symbols of a shared object: every index and offset that the loader follows when it looks up a name lies within the file. */
+/* Symbols of a shared object: every index and offset that the loader follows when it looks up
+ * a name lies within the file. */
 #include <elf.h>
 #include <string.h>
 
@@ -24,7 +25,8 @@ static bool word_at(const ElfView *e, uint64_t table, uint64_t i, uint32_t *out)
     return p != NULL;
 }
 
-/* The GNU table: head, bloom filter (a power of two of 64-bit words), buckets, and chains that end with an odd word. */
+/* The GNU table: head, bloom filter (a power of two of 64-bit words), buckets, and chains
+ * that end with an odd word. */
 static hftac_status check_gnu_hash(const ElfView *e, uint64_t table, uint64_t *n_symbols)
 {
     uint32_t head[GNU_HEAD]; /* buckets, first symbol, bloom words, shift */

@@ -12,10 +12,12 @@ enum {
 hftac_status hft_fail(hftac_status status, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 hftac_status hft_fail_memory(const char *what, uint64_t bytes);
-/* As hft_fail(HFTAC_FILE), with the text of errno value `error` at the end: "PATH: cannot read: No such file ..." */
+/* As hft_fail(HFTAC_FILE), with the text of errno value `error` at the end: "PATH: cannot
+ * read: No such file ..." */
 hftac_status hft_fail_file(const char *path, const char *what, int error);
 
-/* Text that grows in a fixed buffer: lists of several problems in one message.  What does not fit is counted. */
+/* Text that grows in a fixed buffer: lists of several problems in one message.  What does not
+ * fit is counted. */
 typedef struct Report {
     char text[ERROR_TEXT_BYTES - 512];
     size_t length;

@@ -2,14 +2,16 @@
  *
  *     open -> (set hypers, seeds, load) -> epochs of { feed, train_step }, evaluate, read metrics -> save -> close
  *
- * The compiled file is an *array* of B models of one network; a *slot* 0 <= b < hftac_model_count() is one of
- * them.  Inputs, hypers, parameters, metrics and outputs are looked up once by name and used by handle; handles
- * are the positions 0, 1, ... of the thing, so that counting up to hftac_describe()->n_... discovers them all.
+ * The compiled file is an *array* of B models of one network; a *slot* 0 <= b <
+ * hftac_model_count() is one of them.  Inputs, hypers, parameters, metrics and outputs are
+ * looked up once by name and used by handle; handles are the positions 0, 1, ... of the
+ * thing, so that counting up to hftac_describe()->n_... discovers them all.
  *
- * A call that can fail returns hftac_status and gives its results through its last parameters, which are set to NULL
- * or zero on failure; hftac_last_error() then has one sentence.  Nothing prints, exits or keeps global state.
- * One array or data set may be used by one thread at a time, different ones at once; an array brings worker
- * threads of its own.  Options may be NULL or all zero.  Close calls accept NULL. */
+ * A call that can fail returns hftac_status and gives its results through its last
+ * parameters, which are set to NULL or zero on failure; hftac_last_error() then has one
+ * sentence.  Nothing prints, exits or keeps global state. One array or data set may be used
+ * by one thread at a time, different ones at once; an array brings worker threads of its own.
+ * Options may be NULL or all zero.  Close calls accept NULL. */
 #ifndef HFTAC_H
 #define HFTAC_H
 
@@ -66,8 +68,8 @@ typedef enum hftac_type {
 
 /* "0.1.0" */
 HFTAC_API const char *hftac_version(void);
-/* What a status means in general, and one sentence on this thread's last failure ("" if none; valid until the
- * thread's next call that fails). */
+/* What a status means in general, and one sentence on this thread's last failure ("" if none;
+ * valid until the thread's next call that fails). */
 HFTAC_API const char *hftac_status_text(hftac_status status);
 HFTAC_API const char *hftac_last_error(void);
 /* "f32"; bytes of one element.  NULL and 0 if there is no such type. */
@@ -86,8 +88,9 @@ typedef struct hftac_options {
     uint64_t seed; /* slot b's seed is seed + b until set */
 } hftac_options;
 
-/* Opens a model.so.  The file is checked (form, version, CPU features) before any of its code runs.  All memory that
- * training needs is allocated here.  Hypers have their defaults; parameters get their initial values at first use. */
+/* Opens a model.so.  The file is checked (form, version, CPU features) before any of its code
+ * runs.  All memory that training needs is allocated here.  Hypers have their defaults;
+ * parameters get their initial values at first use. */
 HFTAC_TRY hftac_open(const char *path, const hftac_options *options, hftac_array **array);
 HFTAC_API void hftac_close(hftac_array *array);
 
@@ -135,16 +138,18 @@ HFTAC_TRY hftac_find_input(const hftac_array *array, const char *name, hftac_inp
 HFTAC_API const hftac_input_description *hftac_describe_input(const hftac_array *array,
                                                               hftac_input input);
 
-/* Copies `samples` samples, of the input's type, in row-major order, with `samples` at the batch axis; an `each` input takes
- * one block per slot in use, one after the other.  For evaluation and prediction samples may be fewer than N: the rest
- * repeats sample 0.  An input without a batch axis is copied whole, whatever `samples` says. */
+/* Copies `samples` samples, of the input's type, in row-major order, with `samples` at the
+ * batch axis; an `each` input takes one block per slot in use, one after the other.  For
+ * evaluation and prediction samples may be fewer than N: the rest repeats sample 0.  An input
+ * without a batch axis is copied whole, whatever `samples` says. */
 HFTAC_TRY hftac_feed(hftac_array *array, hftac_input input, const void *values,
                      int64_t samples);
 /* The same for one slot of an `each` input. */
 HFTAC_TRY hftac_feed_model(hftac_array *array, hftac_input input, int32_t model,
                            const void *values, int64_t samples);
-/* Uses the caller's memory, a whole batch of N samples (aligned as its type), without a copy, until the input is fed
- * again; the memory must stay until then and must not change during a step. */
+/* Uses the caller's memory, a whole batch of N samples (aligned as its type), without a copy,
+ * until the input is fed again; the memory must stay until then and must not change during a
+ * step. */
 HFTAC_TRY hftac_feed_borrowed(hftac_array *array, hftac_input input, const void *values);
 
 /* ---- Hyper-parameters ---- */
@@ -172,8 +177,9 @@ typedef struct hftac_hyper_description {
 HFTAC_TRY hftac_find_hyper(const hftac_array *array, const char *name, hftac_hyper *hyper);
 HFTAC_API const hftac_hyper_description *hftac_describe_hyper(const hftac_array *array,
                                                               hftac_hyper hyper);
-/* Takes effect with the next step.  NaN, and a fraction for an integer hyper, are refused; a value outside the
- * domain is not: hftac_hyper_in_domain tells (1 inside or no domain, else 0). */
+/* Takes effect with the next step.  NaN, and a fraction for an integer hyper, are refused; a
+ * value outside the domain is not: hftac_hyper_in_domain tells (1 inside or no domain, else
+ * 0). */
 HFTAC_TRY hftac_set_hyper(hftac_array *array, hftac_hyper hyper, int32_t model, double value);
 HFTAC_TRY hftac_get_hyper(const hftac_array *array, hftac_hyper hyper, int32_t model,
                           double *value);
@@ -184,8 +190,8 @@ HFTAC_API int hftac_hyper_in_domain(const hftac_array *array, hftac_hyper hyper,
 /* Initial values and dropout of a model depend on its seed and nothing else. */
 HFTAC_TRY hftac_set_seed(hftac_array *array, int32_t model, uint64_t seed);
 HFTAC_TRY hftac_get_seed(const hftac_array *array, int32_t model, uint64_t *seed);
-/* Forgets what the model learned: its state gets initial values again at next use (with the seed and the hypers
- * of then), its step count is 0, it runs. */
+/* Forgets what the model learned: its state gets initial values again at next use (with the
+ * seed and the hypers of then), its step count is 0, it runs. */
 HFTAC_TRY hftac_reset_model(hftac_array *array, int32_t model);
 
 /* ---- Parameters and other state, in PyTorch's layout ---- */
@@ -220,21 +226,23 @@ HFTAC_TRY hftac_set_param(hftac_array *array, hftac_param param, int32_t model,
 
 /* ---- Training ---- */
 
-/* What schedules know: planned epochs (default: the train section's) and optimizer steps per epoch (default: what
- * hftac_train_epoch finds; 0 until then). */
+/* What schedules know: planned epochs (default: the train section's) and optimizer steps per
+ * epoch (default: what hftac_train_epoch finds; 0 until then). */
 HFTAC_TRY hftac_set_plan(hftac_array *array, int64_t epochs, int64_t steps_per_epoch);
 /* The number of the current epoch, from 0. */
 HFTAC_API int64_t hftac_epoch(const hftac_array *array);
 HFTAC_TRY hftac_set_epoch(hftac_array *array, int64_t epoch);
-/* Ends the epoch: the epoch's number goes up, hftac_read_epoch_metric starts anew.  A schedule that follows a metric takes each
- * model's own latest value of it; HFTAC_NO_METRIC if there is none. */
+/* Ends the epoch: the epoch's number goes up, hftac_read_epoch_metric starts anew.  A
+ * schedule that follows a metric takes each model's own latest value of it; HFTAC_NO_METRIC
+ * if there is none. */
 enum {
     HFTAC_NO_METRIC = -1
 };
 HFTAC_TRY hftac_epoch_end(hftac_array *array, int32_t metric);
 
-/* One step of all running models on what was fed.  OK also if models diverge or meet a bad label: see their state; a model
- * to which that happens stops and keeps the state it had before the step.  Allocates nothing. */
+/* One step of all running models on what was fed.  OK also if models diverge or meet a bad
+ * label: see their state; a model to which that happens stops and keeps the state it had
+ * before the step.  Allocates nothing. */
 HFTAC_TRY hftac_train_step(hftac_array *array);
 /* Updates that this model has done. */
 HFTAC_TRY hftac_read_step(hftac_array *array, int32_t model, int64_t *step);
@@ -260,7 +268,8 @@ typedef struct hftac_model_status {
 HFTAC_TRY hftac_read_model(const hftac_array *array, int32_t model, hftac_model_status *status);
 /* How many run. */
 HFTAC_API int32_t hftac_running_count(const hftac_array *array);
-/* A stopped model costs nothing in training and keeps its state.  Resuming makes any model run again. */
+/* A stopped model costs nothing in training and keeps its state.  Resuming makes any model
+ * run again. */
 HFTAC_TRY hftac_stop_model(hftac_array *array, int32_t model);
 HFTAC_TRY hftac_resume_model(hftac_array *array, int32_t model);
 
@@ -279,8 +288,8 @@ typedef struct hftac_metric_description {
 HFTAC_TRY hftac_find_metric(const hftac_array *array, const char *name, hftac_metric *metric);
 HFTAC_API const hftac_metric_description *hftac_describe_metric(const hftac_array *array,
                                                                 hftac_metric metric);
-/* What the last training step or the last complete evaluation gave, whichever was later; NaN if there was none.  A model
- * that stopped keeps the value of its last step. */
+/* What the last training step or the last complete evaluation gave, whichever was later; NaN
+ * if there was none.  A model that stopped keeps the value of its last step. */
 HFTAC_TRY hftac_read_metric(const hftac_array *array, hftac_metric metric, int32_t model,
                             double *value);
 /* Mean over this epoch's training steps that the model wrote (NaN: none). */
@@ -289,9 +298,10 @@ HFTAC_TRY hftac_read_epoch_metric(const hftac_array *array, hftac_metric metric,
 
 /* ---- Evaluation and prediction, batch by batch ---- */
 
-/* begin clears the accumulators, each step adds the first n_valid of the N samples fed, end computes the metrics.
- * running_only: leave out models that do not run (their metrics keep their values).  A bad label or index is an
- * error, HFTAC_DATA, that names model, sample and value. */
+/* begin clears the accumulators, each step adds the first n_valid of the N samples fed, end
+ * computes the metrics. running_only: leave out models that do not run (their metrics keep
+ * their values).  A bad label or index is an error, HFTAC_DATA, that names model, sample and
+ * value. */
 HFTAC_TRY hftac_evaluate_begin(hftac_array *array, int running_only);
 HFTAC_TRY hftac_evaluate_step(hftac_array *array, int64_t n_valid);
 HFTAC_TRY hftac_evaluate_end(hftac_array *array);
@@ -329,8 +339,9 @@ typedef struct hftac_data_options {
     hftac_purpose purpose;
 } hftac_data_options;
 
-/* A tensor in the caller's memory, row-major.  Name: of the input.  Dims: the first axis counts samples ([models, samples, ...] for `each`
- * inputs, where models is 1, the slots in use or all compiled in), the others are those of one sample. */
+/* A tensor in the caller's memory, row-major.  Name: of the input.  Dims: the first axis
+ * counts samples ([models, samples, ...] for `each` inputs, where models is 1, the slots in
+ * use or all compiled in), the others are those of one sample. */
 typedef struct hftac_tensor {
     const char *name;
     hftac_type type;
@@ -339,16 +350,18 @@ typedef struct hftac_tensor {
     const void *values;
 } hftac_tensor;
 
-/* Opens a .safetensors file, or a directory of NAME.npy files, with tensors named as the inputs, and checks all of it: missing tensors, shapes, types, labels and
- * indices out of range.  Integers are converted where no value is lost.  Other tensors in the file are left alone.
- * The data set may be used with this array only, and closed before or after it. */
+/* Opens a .safetensors file, or a directory of NAME.npy files, with tensors named as the
+ * inputs, and checks all of it: missing tensors, shapes, types, labels and indices out of
+ * range.  Integers are converted where no value is lost.  Other tensors in the file are left
+ * alone. The data set may be used with this array only, and closed before or after it. */
 HFTAC_TRY hftac_data_open(const hftac_array *array, const char *path,
                           const hftac_data_options *options, hftac_data **data);
 /* The same from memory, which must stay until hftac_data_close. */
 HFTAC_TRY hftac_data_from_memory(const hftac_array *array, const hftac_tensor *tensors,
                                  int32_t n_tensors, const hftac_data_options *options,
                                  hftac_data **data);
-/* Samples first .. first + count - 1 of `whole` as a data set of its own; `whole` must stay open meanwhile. */
+/* Samples first .. first + count - 1 of `whole` as a data set of its own; `whole` must stay
+ * open meanwhile. */
 HFTAC_TRY hftac_data_slice(const hftac_data *whole, int64_t first, int64_t count,
                            hftac_data **part);
 HFTAC_API void hftac_data_close(hftac_data *data);
@@ -383,8 +396,9 @@ typedef struct hftac_pass {
     int64_t dropped; /* samples of the last partial batch, which training leaves out */
 } hftac_pass;
 
-/* Trains once over the data.  Sets the plan's steps per epoch if it was 0; the caller ends the epoch with hftac_epoch_end.  Ends early, with HFTAC_OK,
- * when no model runs any more.  Fewer samples than N is an error.  `pass` may be NULL. */
+/* Trains once over the data.  Sets the plan's steps per epoch if it was 0; the caller ends
+ * the epoch with hftac_epoch_end.  Ends early, with HFTAC_OK, when no model runs any more.
+ * Fewer samples than N is an error.  `pass` may be NULL. */
 HFTAC_TRY hftac_train_epoch(hftac_array *array, hftac_data *data,
                             const hftac_train_options *options, hftac_pass *pass);
 
@@ -398,19 +412,22 @@ typedef struct hftac_evaluate_options {
 HFTAC_TRY hftac_evaluate(hftac_array *array, hftac_data *data,
                          const hftac_evaluate_options *options, hftac_pass *pass);
 
-/* Receives a batch: samples first .. first + n_valid - 1 are in the outputs (hftac_read_output).  As hftac_callback. */
+/* Receives a batch: samples first .. first + n_valid - 1 are in the outputs
+ * (hftac_read_output).  As hftac_callback. */
 typedef int hftac_sink(void *context, int64_t first, int64_t n_valid);
 
 HFTAC_TRY hftac_predict(hftac_array *array, hftac_data *data, hftac_sink *sink, void *context);
-/* All outputs as tensors [models, samples, ...] in one safetensors file, written whole or not at all. */
+/* All outputs as tensors [models, samples, ...] in one safetensors file, written whole or not
+ * at all. */
 HFTAC_TRY hftac_predict_to_file(hftac_array *array, hftac_data *data, const char *path);
 
 /* ---- Files ---- */
 
-/* Parameters and buffers in PyTorch's key names and layouts, written to a temporary file, synced and renamed: what stood there before
- * survives any failure. */
+/* Parameters and buffers in PyTorch's key names and layouts, written to a temporary file,
+ * synced and renamed: what stood there before survives any failure. */
 HFTAC_TRY hftac_save_model(hftac_array *array, int32_t model, const char *path);
-/* Every model in use as DIR/model-000.safetensors, ..., and hyper-parameters and seeds as DIR/hypers.json.  Makes DIR if need be. */
+/* Every model in use as DIR/model-000.safetensors, ..., and hyper-parameters and seeds as
+ * DIR/hypers.json.  Makes DIR if need be. */
 HFTAC_TRY hftac_save(hftac_array *array, const char *directory);
 
 typedef struct hftac_load_options {
@@ -418,11 +435,13 @@ typedef struct hftac_load_options {
     int32_t allow_unexpected; /* keys that the model lacks are left alone */
 } hftac_load_options;
 
-/* Checks all of the file before it changes anything; the error lists every missing and unexpected key and every difference in shape and type.
- * A tensor of shape [1] may stand for a scalar. */
+/* Checks all of the file before it changes anything; the error lists every missing and
+ * unexpected key and every difference in shape and type. A tensor of shape [1] may stand for
+ * a scalar. */
 HFTAC_TRY hftac_load_model(hftac_array *array, int32_t model, const char *path,
                            const hftac_load_options *options);
-/* A file: into every model in use.  A directory: model-NNN.safetensors into slot NNN, all of them must be there. */
+/* A file: into every model in use.  A directory: model-NNN.safetensors into slot NNN, all of
+ * them must be there. */
 HFTAC_TRY hftac_load(hftac_array *array, const char *path, const hftac_load_options *options);
 
 #ifdef __cplusplus

@@ -1,7 +1,8 @@
 /* Loops over data sets: training epochs, evaluation, prediction.
  *
- * The order of samples in an epoch is a Fisher-Yates permutation drawn from splitmix64 with a start value made of seed and epoch alone, so that it
- * does not depend on the number of models, and any epoch's order can be had without the ones before. */
+ * The order of samples in an epoch is a Fisher-Yates permutation drawn from splitmix64 with a
+ * start value made of seed and epoch alone, so that it does not depend on the number of
+ * models, and any epoch's order can be had without the ones before. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>

@@ -17,11 +17,13 @@ typedef struct Loop {
 /* The data set belongs to the array, and the array has the entry point. */
 hftac_status hft_loop_check(const hftac_array *a, const hftac_data *data, int entry,
                             const char *what);
-/* Starts with samples in the data set's order (`each`: room for an order per model, to be filled by the caller). */
+/* Starts with samples in the data set's order (`each`: room for an order per model, to be
+ * filled by the caller). */
 hftac_status hft_loop_open(Loop *l, hftac_array *a, const hftac_data *data, int entry,
                            bool each);
 void hft_loop_close(Loop *l);
-/* Samples of the next batch, and the feeding of them; the caller then runs the step and adds n to l->at. */
+/* Samples of the next batch, and the feeding of them; the caller then runs the step and adds
+ * n to l->at. */
 int64_t hft_loop_next(const Loop *l);
 void hft_loop_feed(Loop *l, int64_t n);
 

@@ -1,8 +1,8 @@
 /* Is the descriptor inside a model.so what model_abi.h says?
  *
- * A pointer is followed only if it lies in the file's own image, a function is believed only if it lies in an executable
- * segment, and every number that later code relies on (offsets in the state block, positions of results, bytes of a
- * shape) is checked here once. */
+ * A pointer is followed only if it lies in the file's own image, a function is believed only
+ * if it lies in an executable segment, and every number that later code relies on (offsets in
+ * the state block, positions of results, bytes of a shape) is checked here once. */
 #include <elf.h>
 #include <inttypes.h>
 #include <string.h>
@@ -56,7 +56,8 @@ static bool check_string(Check *c, const char *text)
     return memchr(text, 0, left) ? true : fault(c, "a name has no end");
 }
 
-/* A function pointer; data pointers and function pointers are the same thing on x86-64, by POSIX's dlsym too. */
+/* A function pointer; data pointers and function pointers are the same thing on x86-64, by
+ * POSIX's dlsym too. */
 static bool check_function(Check *c, HftacRegionFn *fn, bool required)
 {
     const void *p = NULL;

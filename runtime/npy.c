@@ -1,4 +1,5 @@
-/* Reading .npy files: magic, version, a Python dict with descr, fortran_order and shape, the values. */
+/* Reading .npy files: magic, version, a Python dict with descr, fortran_order and shape, the
+ * values. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>

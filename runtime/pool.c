@@ -1,11 +1,14 @@
 /* Worker threads.
  *
- * Every worker has a ticket on a cache line of its own: the caller raises it to start the worker, the worker lowers the
- * common `pending` when it is done.  Who waits spins for about 50 us - a step of a small array is shorter than a trip
- * into the kernel - and then sleeps in a futex.  A waiter says that it sleeps before it looks at the value again, so that
- * the other side either sees the flag or has changed the value already (both sequentially consistent).
+ * Every worker has a ticket on a cache line of its own: the caller raises it to start the
+ * worker, the worker lowers the common `pending` when it is done.  Who waits spins for about
+ * 50 us - a step of a small array is shorter than a trip into the kernel - and then sleeps in
+ * a futex.  A waiter says that it sleeps before it looks at the value again, so that the
+ * other side either sees the flag or has changed the value already (both sequentially
+ * consistent).
  *
- * Workers take over the caller's floating-point mode with each job: a result must not depend on the thread. */
+ * Workers take over the caller's floating-point mode with each job: a result must not depend
+ * on the thread. */
 #include "runtime/pool.h"
 
 #include <errno.h>

@@ -1,7 +1,7 @@
 /* Worker threads that spin briefly, then sleep.
  *
- * One job at a time, run by the calling thread as worker 0 and by workers 1 .. n - 1; hft_pool_run returns when all
- * are done.  No lock is taken and nothing allocated by a run. */
+ * One job at a time, run by the calling thread as worker 0 and by workers 1 .. n - 1;
+ * hft_pool_run returns when all are done.  No lock is taken and nothing allocated by a run. */
 #ifndef HFTAC_RUNTIME_POOL_H
 #define HFTAC_RUNTIME_POOL_H
 

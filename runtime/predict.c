@@ -33,7 +33,8 @@ hftac_status hftac_predict(hftac_array *a, hftac_data *data, hftac_sink *sink, v
     return s == HFTAC_INTERRUPTED ? hft_fail(s, "interrupted in prediction") : s;
 }
 
-/* Batches of predictions on their way into a file: tensor i is output i, [models, ...] with the data set's samples. */
+/* Batches of predictions on their way into a file: tensor i is output i, [models, ...] with
+ * the data set's samples. */
 typedef struct FileSink {
     hftac_array *a;
     StWriter *writer;

@@ -1,8 +1,11 @@
-/* Files of named tensors in the safetensors format: 8 bytes length, a JSON header, the tensors' bytes.
+/* Files of named tensors in the safetensors format: 8 bytes length, a JSON header, the
+ * tensors' bytes.
  *
- * Reading trusts nothing: sizes are checked against the file before anything is allocated, every tensor's shape against its
- * bytes, and all of them must fill the data part without a gap or an overlap.  Values are read from a mapping of the file
- * and may stand unaligned.  Writing goes to a temporary file in the same folder, which is synced and renamed at the end. */
+ * Reading trusts nothing: sizes are checked against the file before anything is allocated,
+ * every tensor's shape against its bytes, and all of them must fill the data part without a
+ * gap or an overlap.  Values are read from a mapping of the file and may stand unaligned.
+ * Writing goes to a temporary file in the same folder, which is synced and renamed at the
+ * end. */
 #ifndef HFTAC_RUNTIME_SAFETENSORS_H
 #define HFTAC_RUNTIME_SAFETENSORS_H
 
@@ -36,8 +39,9 @@ const char *hft_st_metadata(const StFile *file, const char *key);
 
 typedef struct StWriter StWriter;
 
-/* Starts a file of these tensors (name, type, rank, dims; `begin` and `bytes` are set).  `metadata`: n pairs of key and value.
- * Then every byte of every tensor is written, in any order, then commit or abort. */
+/* Starts a file of these tensors (name, type, rank, dims; `begin` and `bytes` are set).
+ * `metadata`: n pairs of key and value. Then every byte of every tensor is written, in any
+ * order, then commit or abort. */
 hftac_status hft_st_create(const char *path, StTensor *tensors, int32_t n_tensors,
                            const char *const (*metadata)[2], int n_metadata, StWriter **writer);
 /* `bytes` bytes of a tensor, from its byte `offset` on. */

@@ -1,8 +1,9 @@
 /* Reading safetensors: a strict reader round the JSON library.
  *
- * Order of trust: the file's size bounds the header's length; a scan of the header bounds its nesting; then the JSON library
- * reads it (refusing duplicate keys and what is not UTF-8); then each tensor is checked by itself, then all against each
- * other.  What is allocated is never more than a small multiple of the file's size. */
+ * Order of trust: the file's size bounds the header's length; a scan of the header bounds its
+ * nesting; then the JSON library reads it (refusing duplicate keys and what is not UTF-8);
+ * then each tensor is checked by itself, then all against each other.  What is allocated is
+ * never more than a small multiple of the file's size. */
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -237,7 +238,8 @@ static int by_begin(const void *a, const void *b)
     return ((*x)->bytes > (*y)->bytes) - ((*x)->bytes < (*y)->bytes);
 }
 
-/* Sorted by place, every tensor begins where the one before ends, and the last one ends with the file. */
+/* Sorted by place, every tensor begins where the one before ends, and the last one ends with
+ * the file. */
 static hftac_status check_places(const char *path, const StFile *f, uint64_t data_bytes)
 {
     const size_t n = (size_t)f->n_tensors;

@@ -1,4 +1,5 @@
-/* Writing safetensors.  Tensors with large elements stand first, so that all of them are aligned. */
+/* Writing safetensors.  Tensors with large elements stand first, so that all of them are
+ * aligned. */
 #include <jansson.h>
 #include <stdbool.h>
 #include <stdlib.h>

@@ -1,7 +1,9 @@
-/* Running entry points: initial values, training, evaluation, prediction, and what becomes of their results.
+/* Running entry points: initial values, training, evaluation, prediction, and what becomes of
+ * their results.
  *
- * The models that an entry runs for are cut into one contiguous block per worker, the same one as long as the same models
- * run, so that a model's state stays in one core's cache.  A kernel is called once per maximal run of neighbours. */
+ * The models that an entry runs for are cut into one contiguous block per worker, the same
+ * one as long as the same models run, so that a model's state stays in one core's cache.  A
+ * kernel is called once per maximal run of neighbours. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -117,7 +119,8 @@ static int64_t steps_done(const hftac_array *a, int32_t model)
     return step;
 }
 
-/* The row of the batch that element `position` of the input belongs to, as the data set numbers it. */
+/* The row of the batch that element `position` of the input belongs to, as the data set
+ * numbers it. */
 static int64_t sample_of(const hftac_array *a, int32_t input, int32_t model, int64_t position)
 {
     const hftac_input_description *in = &a->inputs[input];

@@ -356,10 +356,9 @@ static void parse_options(Compiler *c, int argc, char **argv)
     Options *o = &c->o;
     *o = (Options){.n_models = 1, .optimize = 2, .march = "x86-64-v3", .precision = DT_F32};
     o->diag.color = isatty(STDERR_FILENO);
-    int n = 1, options_end = argc;
+    int n = 1;
     for (int i = 1; i < argc; i++) {
         if (!strcmp(argv[i], "--")) {
-            options_end = n;
             memmove(&argv[n], &argv[i], (size_t)(argc - i) * sizeof *argv);
             n += argc - i;
             break;
@@ -367,7 +366,6 @@ static void parse_options(Compiler *c, int argc, char **argv)
         if (!parse_word(c, argv[i]))
             argv[n++] = argv[i];
     }
-    (void)options_end;
     argc = n;
     for (int opt; (opt = getopt_long(argc, argv, "o:B:D:I:O:j:vqw", long_options, NULL)) != -1;)
         parse_option(c, opt, optarg);
@@ -548,26 +546,34 @@ static Module *front(Compiler *c)
 static int first_pass(const Module *m)
 {
     for (int i = pass_count; i-- > 0;)
-        if (!strcmp(m->stage, pass_list[i].name))
+        if (!strcmp(m->stage, pass_list[i].stage))
             return i + 1;
     return 0;
 }
 
+/* Prints the stage that stands after this pass, if it was asked for; ends there if nothing later was. */
+static void emit_after(Compiler *c, const Module *m, const char *pass)
+{
+    dump_after(c, m, pass);
+    for (int s = 0; s < STAGE_COUNT; s++)
+        if (stages[s].after && !strcmp(stages[s].after, pass)) {
+            emit_module(c, m, (Stage)s);
+            if (c->o.emit[s] && !wants_beyond(c, (Stage)s))
+                exit(finish_report(c));
+        }
+}
+
 static bool run_passes(Compiler *c, Module *m, const Target *t)
 {
+    if (first_pass(m))
+        emit_after(c, m, pass_list[first_pass(m) - 1].name);
     for (int i = first_pass(m); i < pass_count; i++) {
         phase_begin(c);
         if (!pass_list[i].run(m, c->o.n_models, t) || diag_errors(c->diag))
             return false;
         module_verify(m, pass_list[i].name);
         phase_end(c, pass_list[i].name);
-        dump_after(c, m, pass_list[i].name);
-        for (int s = 0; s < STAGE_COUNT; s++)
-            if (stages[s].after && !strcmp(stages[s].after, pass_list[i].name)) {
-                emit_module(c, m, (Stage)s);
-                if (c->o.emit[s] && !wants_beyond(c, (Stage)s))
-                    exit(finish_report(c));
-            }
+        emit_after(c, m, pass_list[i].name);
     }
     return true;
 }
@@ -706,16 +712,16 @@ int main(int argc, char **argv)
     if (!m || diag_errors(c.diag))
         return EXIT_INPUT;
     module_verify(m, "frontend");
+    if (m->n_models)
+        c.o.n_models = m->n_models; /* a .hir after horizontal fusion */
     dump_after(&c, m, "frontend");
-    emit_module(&c, m, STAGE_IR);
-    const bool beyond_ir = wants_beyond(&c, STAGE_IR);
-    const bool only_dot = c.o.emit[STAGE_DOT] && !wants_beyond(&c, STAGE_DOT);
-    if (!beyond_ir && !c.o.dump_after)
+    if (!first_pass(m))
+        emit_module(&c, m, STAGE_IR);
+    if (!wants_beyond(&c, STAGE_IR) && !c.o.dump_after)
         return finish_report(&c);
     if (!run_passes(&c, m, &target))
         return EXIT_INPUT;
     emit_module(&c, m, STAGE_DOT);
-    (void)only_dot;
     phase_begin(&c);
     const Plan *plan = plan_build(m, &target);
     phase_end(&c, "plan");

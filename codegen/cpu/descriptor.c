@@ -336,7 +336,7 @@ static void put_header(Writer *w)
     put_text(w, w->in->options->march);
     put_text(w, w->in->features);
     put_i64(w, m->n_models);
-    put_i64(w, m->batch);
+    put_i64(w, m->batch > 0 ? m->batch : 1);
     put_i64(w, m->epochs);
     put_i64(w, p->state_bytes);
     put_i64(w, p->shared_bytes);

@@ -1,8 +1,9 @@
 /* A model.so by hand, for the tests of the runtime: no compiler is needed to test libhftac.
  *
- * Four models, N = 4.  x f32[N, 3] is shared, label u8[N] is a target in 0..4 (255: ignored), noise i32[2, N] is `each` with its
- * batch axis inside, bias f64[2] has no batch axis.  A step does w -= lr * mean(x), b += mean(noise), seen += N; its loss is
- * lr * sum(label), so that an lr of infinity makes a model diverge.  w is stored transposed. */
+ * Four models, N = 4.  x f32[N, 3] is shared, label u8[N] is a target in 0..4 (255: ignored),
+ * noise i32[2, N] is `each` with its batch axis inside, bias f64[2] has no batch axis.  A
+ * step does w -= lr * mean(x), b += mean(noise), seen += N; its loss is lr * sum(label), so
+ * that an lr of infinity makes a model diverge.  w is stored transposed. */
 
 #include "runtime/model_abi.h"
 

@@ -9,10 +9,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include <llvm-c/Analysis.h>
-#include <llvm-c/Target.h>
-#include <llvm-c/TargetMachine.h>
-#include <llvm-c/Transforms/PassBuilder.h>
+#include "codegen/cpu/target.h"
 
 _Noreturn static void fail(const char *what, const char *detail)
 {
@@ -22,32 +19,27 @@ _Noreturn static void fail(const char *what, const char *detail)
 
 Native native_new(const char *march)
 {
-    LLVMInitializeX86TargetInfo();
-    LLVMInitializeX86Target();
-    LLVMInitializeX86TargetMC();
-    LLVMInitializeX86AsmPrinter();
-    Native n = {.context = LLVMContextCreate()};
-    n.module = LLVMModuleCreateWithNameInContext("test", n.context);
-    char *triple = LLVMGetDefaultTargetTriple(), *error = NULL;
-    LLVMTargetRef target;
-    if (LLVMGetTargetFromTriple(triple, &target, &error))
+    Arena *arena = arena_new();
+    CpuTarget target;
+    const char *error = NULL;
+    if (!cpu_target_find(arena, march, &target, &error))
         fail("no target", error);
-    const int native = !strcmp(march, "native");
-    char *cpu = native ? LLVMGetHostCPUName() : LLVMCreateMessage(march);
-    char *features = native ? LLVMGetHostCPUFeatures() : LLVMCreateMessage("");
-    n.machine = LLVMCreateTargetMachine(target, triple, cpu, features, LLVMCodeGenLevelDefault,
-                                        LLVMRelocPIC, LLVMCodeModelDefault);
+    Native n = {.context = LLVMContextCreate(), .vector_bytes = target.vector_bytes};
+    n.module = LLVMModuleCreateWithNameInContext("test", n.context);
+    n.machine = cpu_target_machine(arena, &target, 2, &error);
+    if (!n.machine)
+        fail("no machine", error);
+    char *triple = LLVMGetTargetMachineTriple(n.machine);
     LLVMSetTarget(n.module, triple);
+    LLVMDisposeMessage(triple);
     LLVMTargetDataRef layout = LLVMCreateTargetDataLayout(n.machine);
     LLVMSetModuleDataLayout(n.module, layout);
     LLVMDisposeTargetData(layout);
-    LLVMDisposeMessage(cpu);
-    LLVMDisposeMessage(features);
-    LLVMDisposeMessage(triple);
+    arena_free(arena);
     return n;
 }
 
-/* Kernels carry the widest vectors as an attribute; without it LLVM prefers 256 bits. */
+/* Kernels ask for registers as wide as the target's; by itself LLVM would stay at 256 bits. */
 static void prefer_wide(Native *n)
 {
     LLVMAttributeRef wide =
@@ -86,7 +78,7 @@ static void link_object(const char *object, const char *library)
         fail("ld -shared --no-undefined", object);
 }
 
-void native_load(Native *n)
+void native_link(Native *n)
 {
     prefer_wide(n);
     optimise(n);

@@ -3,19 +3,20 @@
 #ifndef HFTAC_TESTS_UNIT_NATIVE_H
 #define HFTAC_TESTS_UNIT_NATIVE_H
 
-#include <llvm-c/Core.h>
+#include "codegen/cpu/llvm.h"
 
 typedef struct Native {
     LLVMContextRef context;
     LLVMModuleRef module;
-    void *machine; /* LLVMTargetMachineRef */
+    LLVMTargetMachineRef machine;
     void *library;
+    int vector_bytes; /* of march */
 } Native;
 
 /* march: "x86-64-v3" or "native".  Every failure below prints a sentence and ends the test with status 1. */
 Native native_new(const char *march);
 /* Optimises (-O2), links and loads; no more code can be added. */
-void native_load(Native *n);
+void native_link(Native *n);
 void *native_symbol(const Native *n, const char *name);
 void native_free(Native *n);
 /* May this process run code for march? (x86-64-v3 without AVX2: the test is skipped.) */

@@ -1,4 +1,5 @@
-/* What the tests of the runtime share: checks that count failures, a folder for files, an array of the fake model. */
+/* What the tests of the runtime share: checks that count failures, a folder for files, an
+ * array of the fake model. */
 #ifndef HFTAC_TESTS_RUNTIME_TEST_H
 #define HFTAC_TESTS_RUNTIME_TEST_H
 

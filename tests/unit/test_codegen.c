@@ -106,6 +106,18 @@ static const Case cases[] = {
      "  %n = neg %l : f32[2 | 19, 33]\n"
      "  %o = neg %m : f32[16, 24]\n"
      "  output \"n\" %n\n  output \"o\" %o\n"},
+    {"layouts of rank 3",
+     "input \"v\" each : f64[2 | 3, 17, 9]\ninput \"k\" : u8[20, 6]\ninput \"w\" each : f32[2 | 64, 3, 16]\n",
+     "  %v = input name=\"v\" : f64[2 | 3, 17, 9]\n"
+     "  %k = input name=\"k\" : u8[20, 6]\n"
+     "  %w = input name=\"w\" : f32[2 | 64, 3, 16]\n"
+     "  %l = layout %v dims=[0, 2, 1] : f64[2 | 3, 17, 9]\n"
+     "  %m = layout %k dims=[1, 0] : u8[20, 6]\n"
+     "  %n = layout %w dims=[2, 1, 0] : f32[2 | 64, 3, 16]\n"
+     "  %o = layout %w dims=[1, 0, 2] : f32[2 | 64, 3, 16]\n"
+     "  %p = permute %w dims=[2, 1, 0] : f32[2 | 16, 3, 64]\n"
+     "  output \"l\" %l\n  output \"m\" %m\n  output \"n\" %n\n  output \"o\" %o\n"
+     "  output \"p\" %p\n"},
     {"pad and gather", F32_XY "target \"k\" : i64[5]\n",
      X Y "  %k = input name=\"k\" : i64[5]\n"
          "  %p = pad %y start=[1, 3] step=[1, 1] size=[7, 44] : f32[2 | 7, 44]\n"

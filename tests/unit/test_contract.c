@@ -367,7 +367,7 @@ static int check_all(const char *march, int vector_bytes)
         snprintf(name, sizeof name, "case%d", i);
         add_kernel(&n, &built[i], vector_bytes, name);
     }
-    native_load(&n);
+    native_link(&n);
     for (int i = 0; i < COUNT(cases); i++) {
         snprintf(name, sizeof name, "case%d", i);
         KernelFn *k;
@@ -486,7 +486,7 @@ static void print_speeds(const char *march, int vector_bytes)
         add_kernel(&n, &built[i], vector_bytes, name);
     }
     add_peak(&n, vector_bytes / 4);
-    native_load(&n);
+    native_link(&n);
     printf("-march=%s: %d kernels compiled in %.0f ms\n", march, COUNT(speeds),
            (native_now() - start) * 1e3);
     for (int i = 0; i < COUNT(speeds); i++) {

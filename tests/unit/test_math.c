@@ -1,4 +1,4 @@
-/* The scalar functions and Philox, as machine code: against libm in wider precision, over bit patterns of the
+/* The scalar functions as machine code: against libm in wider precision, over bit patterns of the
  * whole range and dense intervals; every width of vector against the scalar, bit for bit; special values.
  * `test_math -v` prints the measured errors and times. */
 #include <float.h>
@@ -9,9 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "codegen/cpu/philox.h"
 #include "codegen/cpu/scalar.h"
-#include "tests/unit/native.h"
+#include "tests/unit/native_loop.h"
 
 enum {
     N = 1 << 18,
@@ -30,81 +29,7 @@ static bool verbose;
         }                                                 \
     } while (0)
 
-typedef void Kernel(const void *x, const void *y, const void *z, void *out, int64_t blocks);
 typedef long double Reference(long double x, long double y);
-
-/* ---- one function over arrays ---- */
-
-typedef struct Loop {
-    LLVMBuilderRef b;
-    LLVMValueRef fn, i;
-    LLVMBasicBlockRef entry, body;
-} Loop;
-
-static LLVMTypeRef memory_type(LLVMContextRef c, DType t)
-{
-    return t == DT_BOOL ? LLVMInt8TypeInContext(c) : scalar_llvm_type(c, t);
-}
-
-static LLVMTypeRef spread(LLVMTypeRef t, unsigned lanes)
-{
-    return lanes ? LLVMVectorType(t, lanes) : t;
-}
-
-static Loop loop_begin(Native *n, const char *name)
-{
-    LLVMTypeRef p = LLVMPointerTypeInContext(n->context, 0);
-    LLVMTypeRef i64 = LLVMInt64TypeInContext(n->context);
-    LLVMTypeRef args[] = {p, p, p, p, i64};
-    LLVMTypeRef type = LLVMFunctionType(LLVMVoidTypeInContext(n->context), args, 5, false);
-    Loop l = {.b = LLVMCreateBuilderInContext(n->context),
-              .fn = LLVMAddFunction(n->module, name, type)};
-    l.entry = LLVMAppendBasicBlockInContext(n->context, l.fn, "entry");
-    l.body = LLVMAppendBasicBlockInContext(n->context, l.fn, "body");
-    LLVMPositionBuilderAtEnd(l.b, l.entry);
-    LLVMBuildBr(l.b, l.body);
-    LLVMPositionBuilderAtEnd(l.b, l.body);
-    l.i = LLVMBuildPhi(l.b, i64, "i");
-    return l;
-}
-
-static void loop_end(Native *n, Loop *l)
-{
-    LLVMTypeRef i64 = LLVMInt64TypeInContext(n->context);
-    LLVMValueRef next = LLVMBuildAdd(l->b, l->i, LLVMConstInt(i64, 1, false), "");
-    LLVMValueRef from[] = {LLVMConstInt(i64, 0, false), next};
-    LLVMBasicBlockRef blocks[] = {l->entry, LLVMGetInsertBlock(l->b)};
-    LLVMAddIncoming(l->i, from, blocks, 2);
-    LLVMBasicBlockRef done = LLVMAppendBasicBlockInContext(n->context, l->fn, "done");
-    LLVMValueRef more = LLVMBuildICmp(l->b, LLVMIntSLT, next, LLVMGetParam(l->fn, 4), "");
-    LLVMBuildCondBr(l->b, more, l->body, done);
-    LLVMPositionBuilderAtEnd(l->b, done);
-    LLVMBuildRetVoid(l->b);
-    LLVMDisposeBuilder(l->b);
-}
-
-static LLVMValueRef address(Native *n, Loop *l, unsigned param, LLVMTypeRef block)
-{
-    (void)n;
-    return LLVMBuildGEP2(l->b, block, LLVMGetParam(l->fn, param), &l->i, 1, "");
-}
-
-static LLVMValueRef load(Native *n, Loop *l, unsigned param, DType t, unsigned lanes)
-{
-    LLVMTypeRef block = spread(memory_type(n->context, t), lanes);
-    LLVMValueRef v = LLVMBuildLoad2(l->b, block, address(n, l, param, block), "");
-    LLVMSetAlignment(v, 1);
-    LLVMTypeRef value = spread(scalar_llvm_type(n->context, t), lanes);
-    return t == DT_BOOL ? LLVMBuildTrunc(l->b, v, value, "") : v;
-}
-
-static void store(Native *n, Loop *l, DType t, unsigned lanes, LLVMValueRef v)
-{
-    LLVMTypeRef block = spread(memory_type(n->context, t), lanes);
-    if (t == DT_BOOL)
-        v = LLVMBuildZExt(l->b, v, block, "");
-    LLVMSetAlignment(LLVMBuildStore(l->b, v, address(n, l, 3, block)), 1);
-}
 
 static void kernel_name(char *out, size_t size, ScalarFn f, DType from, DType to,
                         unsigned lanes)
@@ -119,12 +44,12 @@ static void add_kernels(Native *n, ScalarFn f, DType from, DType to)
         kernel_name(name, sizeof name, f, from, to, widths[w]);
         if (LLVMGetNamedFunction(n->module, name))
             continue;
-        Loop l = loop_begin(n, name);
+        Loop l = native_loop_begin(n, name);
         LLVMValueRef x[3] = {NULL, NULL, NULL};
         for (unsigned i = 0; i < (unsigned)scalar_arity(f); i++)
-            x[i] = load(n, &l, i, f == SC_WHERE && i == 0 ? DT_BOOL : from, widths[w]);
-        store(n, &l, to, widths[w], scalar_emit(l.b, f, from, to, x));
-        loop_end(n, &l);
+            x[i] = native_load(n, &l, i, f == SC_WHERE && i == 0 ? DT_BOOL : from, widths[w]);
+        native_store(n, &l, to, widths[w], scalar_emit(l.b, f, from, to, x));
+        native_loop_end(n, &l);
     }
 }
 
@@ -137,7 +62,7 @@ static void run(Native *n, ScalarFn f, DType from, DType to, const void *x, cons
     for (int w = 0; w < N_WIDTHS; w++) {
         char name[64];
         kernel_name(name, sizeof name, f, from, to, widths[w]);
-        Kernel *k;
+        LoopFn *k;
         *(void **)&k = native_symbol(n, name);
         const int64_t lanes = widths[w] ? widths[w] : 1;
         memset(other, 0xee, bytes);
@@ -383,7 +308,7 @@ static void print_speed(Native *n, ScalarFn f, DType t, void *const buffer[3])
     for (int w = 0; w < N_WIDTHS; w++) {
         char name[64];
         kernel_name(name, sizeof name, f, t, t, widths[w]);
-        Kernel *k;
+        LoopFn *k;
         *(void **)&k = native_symbol(n, name);
         const double start = native_now();
         for (int r = 0; r < TIMES; r++)
@@ -570,65 +495,6 @@ static void check_select(Native *n)
         CHECK(got[i] == fmaf(x[i], y[i], z[i]), "fma %d", i);
 }
 
-/* ---- Philox ---- */
-
-/* params: elements in (i64), seed and step behind y, out i64 */
-static void add_philox(Native *n, const char *name, uint64_t path, unsigned lanes, bool as_run)
-{
-    Loop l = loop_begin(n, name);
-    LLVMTypeRef i64 = LLVMInt64TypeInContext(n->context);
-    LLVMValueRef seed_step[2];
-    for (unsigned i = 0; i < 2; i++) {
-        LLVMValueRef at = LLVMConstInt(i64, i, false);
-        LLVMValueRef p = LLVMBuildGEP2(l.b, i64, LLVMGetParam(l.fn, 1), &at, 1, "");
-        seed_step[i] = LLVMBuildLoad2(l.b, i64, p, "");
-    }
-    const PhiloxKey key = {seed_step[0], seed_step[1], path};
-    LLVMValueRef element = load(n, &l, 0, DT_I64, lanes);
-    LLVMValueRef first = element;
-    if (lanes)
-        first = LLVMBuildExtractElement(l.b, element, LLVMConstInt(i64, 0, false), "");
-    store(n, &l, DT_I64, lanes,
-          as_run ? philox_emit_run(l.b, &key, first, lanes) : philox_emit(l.b, &key, element));
-    loop_end(n, &l);
-}
-
-static void check_philox(Native *n)
-{
-    static const uint32_t zeros[4] = {0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8};
-    static const uint32_t ones[4] = {0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd};
-    static const char *const names[] = {"philox_0", "philox_8", "philox_16", "philox_run_8",
-                                        "philox_run_16"};
-    static const int64_t lanes[] = {1, 8, 16, 8, 16};
-    Kernel *k;
-    int64_t element[1024], got[1024], want[1024];
-    const uint64_t zero_key[2] = {0, 0}, one_key[2] = {UINT64_MAX, UINT64_MAX};
-    for (int i = 0; i < 1024; i++)
-        element[i] = i;
-    *(void **)&k = native_symbol(n, "philox_zero");
-    k(element, zero_key, NULL, got, 4);
-    for (int i = 0; i < 4; i++)
-        CHECK(got[i] == zeros[i], "philox of zeros, word %d", i);
-    *(void **)&k = native_symbol(n, "philox_ones");
-    int64_t last[4];
-    for (int i = 0; i < 4; i++)
-        last[i] = (int64_t)0x3fffffffc + i; /* element / 4 has all its 32 bits set */
-    k(last, one_key, NULL, got, 4);
-    for (int i = 0; i < 4; i++)
-        CHECK(got[i] == ones[i], "philox of ones, word %d", i);
-    for (int v = 0; v < 5; v++) {
-        *(void **)&k = native_symbol(n, names[v]);
-        const uint64_t key[2] = {0x123456789abcdef0u, 42};
-        const double start = native_now();
-        for (int r = 0; r < (verbose ? 200 : 1); r++)
-            k(element, key, NULL, v ? got : want, 1024 / lanes[v]);
-        if (verbose)
-            printf("  %-24s %6.2f ns per element\n", names[v],
-                   (native_now() - start) * 1e9 / 1024 / 200);
-        CHECK(v == 0 || !memcmp(got, want, sizeof got), "%s differs from the scalar", names[v]);
-    }
-}
-
 /* ---- all ---- */
 
 static void add_all(Native *n)
@@ -648,21 +514,13 @@ static void add_all(Native *n)
         add_kernels(n, SC_CAST, casts[i][0], casts[i][1]);
     add_kernels(n, SC_WHERE, DT_F32, DT_F32);
     add_kernels(n, SC_FMA, DT_F32, DT_F32);
-    add_philox(n, "philox_zero", 0, 0, false);
-    add_philox(n, "philox_ones", UINT64_MAX, 0, false);
-    const uint64_t path = philox_path_hash("a.dropout");
-    add_philox(n, "philox_0", path, 0, false);
-    add_philox(n, "philox_8", path, 8, false);
-    add_philox(n, "philox_16", path, 16, false);
-    add_philox(n, "philox_run_8", path, 8, true);
-    add_philox(n, "philox_run_16", path, 16, true);
 }
 
 static void check_all(const char *march)
 {
     Native n = native_new(march);
     add_all(&n);
-    native_load(&n);
+    native_link(&n);
     if (verbose)
         printf("-march=%s\n", march);
     void *buffer[3];
@@ -678,7 +536,6 @@ static void check_all(const char *march)
         check_truth(&n, truth_fns[i]);
     check_casts(&n);
     check_select(&n);
-    check_philox(&n);
     for (int i = 0; i < 3; i++)
         free(buffer[i]);
     native_free(&n);

@@ -3,6 +3,8 @@
 #include <dirent.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "frontend/frontend.h"
 
@@ -361,6 +363,75 @@ static void check_broken(void)
     }
 }
 
+/* ---- includes ---- */
+
+static void write_file(const char *dir, const char *name, const char *text)
+{
+    char path[512];
+    snprintf(path, sizeof path, "%s/%s", dir, name);
+    FILE *f = fopen(path, "w");
+    if (!f || fputs(text, f) < 0 || fclose(f) != 0)
+        fail(path, "cannot be written");
+}
+
+/* Loads dir/name: n_files files (-1: an error that says `says`, and not_found as given). */
+static void check_load(const char *dir, const char *name, int n_files, const char *says,
+                       bool want_not_found)
+{
+    char path[512], more[512];
+    snprintf(path, sizeof path, "%s/%s", dir, name);
+    snprintf(more, sizeof more, "%s/more", dir);
+    const char *const dirs[] = {"/nowhere", more};
+    Run r = {.a = arena_new()};
+    r.out = open_memstream(&r.messages, &r.len);
+    const DiagOptions o = {.out = r.out};
+    r.d = diag_new(r.a, &o);
+    const FrontendOptions options = {.include_dirs = dirs, .n_include_dirs = 2};
+    Program program;
+    bool not_found = false;
+    const bool good = program_load(r.a, r.d, path, &options, &program, &not_found);
+    fflush(r.out);
+    if (good != (n_files >= 0) || (good && program.n_files != n_files) ||
+        not_found != want_not_found || (says && !strstr(r.messages, says)))
+        fail(name, r.len ? r.messages : "loaded the wrong files");
+    run_close(&r);
+}
+
+static void check_includes(void)
+{
+    char dir[] = "/tmp/test_parse.XXXXXX", path[512];
+    static const char *const names[] = {"root.hdl", "a.hdl",   "more/b.hdl", "cycle.hdl",
+                                        "lost.hdl", "bad.hdl", "broken.hdl"};
+    if (!mkdtemp(dir)) {
+        fail("mkdtemp", "no directory");
+        return;
+    }
+    snprintf(path, sizeof path, "%s/more", dir);
+    if (mkdir(path, 0700) != 0)
+        fail(path, "cannot be made");
+    write_file(dir, names[0],
+               "hdl 1\ninclude \"a.hdl\"\ninclude \"b.hdl\"\ninclude \"./a.hdl\"\n");
+    write_file(dir, names[1], "hdl 1\ninclude \"b.hdl\"\n");
+    write_file(dir, names[2], "hdl 1\nconst a = 1\n");
+    write_file(dir, names[3], "hdl 1\ninclude \"cycle.hdl\"\n");
+    write_file(dir, names[4], "hdl 1\ninclude \"missing.hdl\"\n");
+    write_file(dir, names[5], "hdl 1\nconst a 1\n");
+    write_file(dir, names[6], "hdl 1\ninclude \"bad.hdl\"\n");
+    check_load(dir, "root.hdl", 3, NULL, false);
+    check_load(dir, "cycle.hdl", 1, NULL, false);
+    check_load(dir, "lost.hdl", -1, "lost.hdl:2:1: error: cannot read", true);
+    check_load(dir, "broken.hdl", -1, "bad.hdl:2:9: error: expected '='", false);
+    check_load(dir, "nothing.hdl", -1, "No such file", true);
+    check_load(dir, "more", -1, "Is a directory", true);
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        snprintf(path, sizeof path, "%s/%s", dir, names[i]);
+        unlink(path);
+    }
+    snprintf(path, sizeof path, "%s/more", dir);
+    rmdir(path);
+    rmdir(dir);
+}
+
 int main(int argc, char **argv)
 {
     check_program("the whole language", whole_language, sizeof whole_language - 1);
@@ -375,6 +446,7 @@ int main(int argc, char **argv)
     check_messages(version_wrong, "1:5: error: this compiler reads version 1");
     check_hostile();
     check_broken();
+    check_includes();
     fprintf(stderr, failures ? "%d failures\n" : "test_parse: all good\n", failures);
     return failures ? 1 : 0;
 }

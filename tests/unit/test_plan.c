@@ -14,15 +14,15 @@
 
 static int failures, checks;
 
-#define CHECK(ok, ...)                                                                             \
-    do {                                                                                           \
-        checks++;                                                                                  \
-        if (!(ok)) {                                                                               \
-            failures++;                                                                            \
-            fprintf(stderr, "FAIL %s:%d: ", __FILE__, __LINE__);                                   \
-            fprintf(stderr, __VA_ARGS__);                                                          \
-            fprintf(stderr, "\n");                                                                 \
-        }                                                                                          \
+#define CHECK(ok, ...)                                           \
+    do {                                                         \
+        checks++;                                                \
+        if (!(ok)) {                                             \
+            failures++;                                          \
+            fprintf(stderr, "FAIL %s:%d: ", __FILE__, __LINE__); \
+            fprintf(stderr, __VA_ARGS__);                        \
+            fprintf(stderr, "\n");                               \
+        }                                                        \
     } while (0)
 
 typedef struct Case {
@@ -99,7 +99,8 @@ static void simulate_kernel(const Case *c, const EntryPlan *e, const Kernel *k, 
             CHECK(b != NULL, "%s reads %%%s, which is nowhere", k->name, x->name);
             if (b)
                 CHECK(holds(m, b, x->op == OP_STATE ? TAG_OLD : x->id),
-                      "%s reads %%%s, which was overwritten or not yet written", k->name, x->name);
+                      "%s reads %%%s, which was overwritten or not yet written", k->name,
+                      x->name);
         }
     for (int i = 0; i < k->n_stores; i++) {
         int *at = bytes_of(m, k->stores[i].to);
@@ -121,9 +122,11 @@ static void simulate(const Case *c)
             const Output *out = &e->graph->outputs[o];
             if (out->kind != OUT_STATE)
                 continue;
-            const Buffer *b = &c->plan->states[module_state(c->module, out->name) - c->module->states];
+            const Buffer *b =
+                &c->plan->states[module_state(c->module, out->name) - c->module->states];
             const bool kept = out->value->op == OP_STATE;
-            CHECK(holds(&m, b, kept ? TAG_OLD : out->value->id), "state %s is not written", out->name);
+            CHECK(holds(&m, b, kept ? TAG_OLD : out->value->id), "state %s is not written",
+                  out->name);
         }
     }
 }
@@ -145,7 +148,8 @@ static Case open_case(const char *text, int optimize)
 {
     Case c = {.arena = arena_new(), .failures = failures};
     Diag *d = diag_new(c.arena, NULL);
-    c.module = module_read(c.arena, d, diag_add_source(d, "case.hir", text, strlen(text), false));
+    c.module =
+        module_read(c.arena, d, diag_add_source(d, "case.hir", text, strlen(text), false));
     if (!c.module)
         exit(1);
     plan_module(&c, optimize);
@@ -190,8 +194,9 @@ static bool computes(const Case *c, const Kernel *k, const char *name)
 
 static const char head[] = "hir 1\nmodule \"Case\" stage=ir models=0 batch=4 epochs=1\n";
 
-#define TEXT(declarations, nodes)                                                                  \
-    "hir 1\nmodule \"Case\" stage=ir models=0 batch=4 epochs=1\n" declarations "graph @train {\n" nodes "}\n"
+#define TEXT(declarations, nodes)                                              \
+    "hir 1\nmodule \"Case\" stage=ir models=0 batch=4 epochs=1\n" declarations \
+    "graph @train {\n" nodes "}\n"
 
 /* Bias and relu happen on the contraction's accumulators; the pre-activation that the gradient of tanh wants is
  * one more store of the same kernel. */
@@ -222,18 +227,18 @@ static void test_epilogue(void)
 /* What depends on the whole result cannot be an epilogue. */
 static void test_no_cycle(void)
 {
-    Case c = open_case(
-        TEXT("input \"x\" : f32[4*1, 6]\nparam \"w\" : f32[5, 6]\n",
-             "%x = input name=\"x\" : f32[4, 6]\n"
-             "%w = state name=\"w\" : f32[5, 6]\n"
-             "%mm = einsum %x, %w spec=\"mk,nk->mn\" : f32[4, 5]\n"
-             "%m = max %mm dims=[1] keepdim=true : f32[4, 1]\n"
-             "%d = sub %mm, %m : f32[4, 5]\n"
-             "output \"d\" %d\n"),
-        2);
+    Case c = open_case(TEXT("input \"x\" : f32[4*1, 6]\nparam \"w\" : f32[5, 6]\n",
+                            "%x = input name=\"x\" : f32[4, 6]\n"
+                            "%w = state name=\"w\" : f32[5, 6]\n"
+                            "%mm = einsum %x, %w spec=\"mk,nk->mn\" : f32[4, 5]\n"
+                            "%m = max %mm dims=[1] keepdim=true : f32[4, 1]\n"
+                            "%d = sub %mm, %m : f32[4, 5]\n"
+                            "output \"d\" %d\n"),
+                       2);
     CHECK(c.e->n_kernels == 2, "%d kernels", c.e->n_kernels);
     CHECK(kernel_of(&c, "mm")->kind == KERNEL_CONTRACT, "the contraction is stored");
-    CHECK(kernel_of(&c, "d")->kind == KERNEL_EXPR && computes(&c, kernel_of(&c, "d"), "m"), "row kernel");
+    CHECK(kernel_of(&c, "d")->kind == KERNEL_EXPR && computes(&c, kernel_of(&c, "d"), "m"),
+          "row kernel");
     close_case(&c);
 }
 
@@ -253,7 +258,8 @@ static void test_softmax(void)
                        2);
     CHECK(c.e->n_kernels == 1, "%d kernels", c.e->n_kernels);
     const Kernel *k = kernel_of(&c, "y");
-    CHECK(k && k->n_stores == 1 && k->vector == 1 && k->space.dim[0] == 4 && k->space.dim[1] == 6,
+    CHECK(k && k->n_stores == 1 && k->vector == 1 && k->space.dim[0] == 4 &&
+              k->space.dim[1] == 6,
           "one kernel over rows");
     CHECK(c.e->scratch_bytes == 0, "nothing is stored in between");
     close_case(&c);
@@ -282,7 +288,8 @@ static void test_row_statistic(void)
 }
 
 static const char adam[] = TEXT(
-    "hyper \"lr\" = 0.1\nparam \"p\" : f32[3, 5]\nparam \"q\" : f32[5]\noptim \"optimizer.m.p\" : f32[3, 5]\n"
+    "hyper \"lr\" = 0.1\nparam \"p\" : f32[3, 5]\nparam \"q\" : f32[5]\noptim "
+    "\"optimizer.m.p\" : f32[3, 5]\n"
     "optim \"optimizer.v.p\" : f32[3, 5]\noptim \"optimizer.m.q\" : f32[5]\n"
     "counter \"$step\" : i64[]\ninput \"x\" : f32[4*1, 5]\n",
     "%x = input name=\"x\" : f32[4, 5]\n"
@@ -332,7 +339,8 @@ static void test_update(void)
     const int p = writer_of(&c, "p"), q = writer_of(&c, "q");
     CHECK(p >= 0 && p == writer_of(&c, "optimizer.m.p") && p == writer_of(&c, "optimizer.v.p"),
           "p, m and v are one kernel");
-    CHECK(q >= 0 && q == writer_of(&c, "optimizer.m.q") && q != p, "q and its m are one kernel");
+    CHECK(q >= 0 && q == writer_of(&c, "optimizer.m.q") && q != p,
+          "q and its m are one kernel");
     CHECK(c.e->kernels[p].n_stores == 3 && c.e->kernels[p].flat, "three stores in one loop");
     const Kernel *s = kernel_of(&c, "pf");
     CHECK(s && s->space.rank == 0 && s == kernel_of(&c, "ss") && s == kernel_of(&c, "so"),
@@ -346,17 +354,18 @@ static void test_update(void)
 /* Two states that swap, and one that is shifted along itself: the new value waits in a buffer. */
 static void test_swap(void)
 {
-    Case c = open_case(TEXT("buffer \"a\" : f32[6]\nbuffer \"b\" : f32[6]\nbuffer \"c\" : f32[6]\n"
-                            "buffer \"d\" : f32[2, 3]\n",
-                            "%a = state name=\"a\" : f32[6]\n"
-                            "%b = state name=\"b\" : f32[6]\n"
-                            "%c = state name=\"c\" : f32[6]\n"
-                            "%d = state name=\"d\" : f32[2, 3]\n"
-                            "%f = slice %c start=[5] step=[-1] size=[6] : f32[6]\n"
-                            "%m = sum %d dims=[0] keepdim=true : f32[1, 3]\n"
-                            "%dn = sub %d, %m : f32[2, 3]\n"
-                            "state \"a\" %b\nstate \"b\" %a\nstate \"c\" %f\nstate \"d\" %dn\n"),
-                       2);
+    Case c =
+        open_case(TEXT("buffer \"a\" : f32[6]\nbuffer \"b\" : f32[6]\nbuffer \"c\" : f32[6]\n"
+                       "buffer \"d\" : f32[2, 3]\n",
+                       "%a = state name=\"a\" : f32[6]\n"
+                       "%b = state name=\"b\" : f32[6]\n"
+                       "%c = state name=\"c\" : f32[6]\n"
+                       "%d = state name=\"d\" : f32[2, 3]\n"
+                       "%f = slice %c start=[5] step=[-1] size=[6] : f32[6]\n"
+                       "%m = sum %d dims=[0] keepdim=true : f32[1, 3]\n"
+                       "%dn = sub %d, %m : f32[2, 3]\n"
+                       "state \"a\" %b\nstate \"b\" %a\nstate \"c\" %f\nstate \"d\" %dn\n"),
+                  2);
     CHECK(c.e->scratch_bytes > 0, "a swap needs a buffer");
     close_case(&c);
 }
@@ -372,45 +381,49 @@ static void test_unchanged_state(void)
                        2);
     CHECK(writer_of(&c, "a") < 0, "a state that stays is not written");
     CHECK(c.e->n_shared == 1 && c.e->n_results == 2, "%d shared kernels", c.e->n_shared);
-    CHECK(c.e->kernels[c.e->n_kernels - 1].per_model, "each model gets its copy of a shared result");
+    CHECK(c.e->kernels[c.e->n_kernels - 1].per_model,
+          "each model gets its copy of a shared result");
     close_case(&c);
 }
 
 /* What all models share is computed once, and stays until the last model is done. */
 static void test_shared(void)
 {
-    Case c = open_case(TEXT("input \"x\" : u8[4*1, 6]\nparam \"w\" : f32[5, 6]\nparam \"w2\" : f32[5, 6]\n",
-                            "%x = input name=\"x\" : u8[4, 6]\n"
-                            "%w = state name=\"w\" : f32[5, 6]\n"
-                            "%w2 = state name=\"w2\" : f32[5, 6]\n"
-                            "%xf = cast %x : f32[4, 6]\n"
-                            "%y = einsum %xf, %w spec=\"mk,nk->mn\" : f32[4, 5]\n"
-                            "%e = exp %y : f32[4, 5]\n"
-                            "%z = einsum %xf, %w2 spec=\"mk,nk->mn\" : f32[4, 5]\n"
-                            "%u = mul %z, %e : f32[4, 5]\n"
-                            "output \"u\" %u\n"),
-                       2);
+    Case c = open_case(
+        TEXT("input \"x\" : u8[4*1, 6]\nparam \"w\" : f32[5, 6]\nparam \"w2\" : f32[5, 6]\n",
+             "%x = input name=\"x\" : u8[4, 6]\n"
+             "%w = state name=\"w\" : f32[5, 6]\n"
+             "%w2 = state name=\"w2\" : f32[5, 6]\n"
+             "%xf = cast %x : f32[4, 6]\n"
+             "%y = einsum %xf, %w spec=\"mk,nk->mn\" : f32[4, 5]\n"
+             "%e = exp %y : f32[4, 5]\n"
+             "%z = einsum %xf, %w2 spec=\"mk,nk->mn\" : f32[4, 5]\n"
+             "%u = mul %z, %e : f32[4, 5]\n"
+             "output \"u\" %u\n"),
+        2);
     CHECK(c.e->n_shared == 1 && c.e->n_kernels == 3, "%d kernels", c.e->n_kernels);
     const Buffer *b = c.e->kernels[0].stores[0].to;
     CHECK(b->space == BUF_SHARED && b->last == c.e->n_kernels - 1, "alive to the end");
-    CHECK(kernel_of(&c, "u")->kind == KERNEL_CONTRACT, "the later contraction takes the product");
+    CHECK(kernel_of(&c, "u")->kind == KERNEL_CONTRACT,
+          "the later contraction takes the product");
     close_case(&c);
 }
 
 /* Dear values that are read twice are stored; cheap ones are computed again. */
 static void test_recompute(void)
 {
-    Case c = open_case(TEXT("param \"a\" : f32[4, 6]\nparam \"w\" : f32[5, 6]\n",
-                            "%a = state name=\"a\" : f32[4, 6]\n"
-                            "%w = state name=\"w\" : f32[5, 6]\n"
-                            "%cheap = neg %a : f32[4, 6]\n"
-                            "%dear = exp %a : f32[4, 6]\n"
-                            "%c0 = sum %cheap dims=[0] keepdim=true : f32[1, 6]\n"
-                            "%d0 = sum %dear dims=[0] keepdim=true : f32[1, 6]\n"
-                            "%c1 = sum %cheap dims=[0, 1] : f32[]\n"
-                            "%d1 = sum %dear dims=[0, 1] : f32[]\n"
-                            "output \"c0\" %c0\noutput \"d0\" %d0\noutput \"c1\" %c1\noutput \"d1\" %d1\n"),
-                       2);
+    Case c = open_case(
+        TEXT("param \"a\" : f32[4, 6]\nparam \"w\" : f32[5, 6]\n",
+             "%a = state name=\"a\" : f32[4, 6]\n"
+             "%w = state name=\"w\" : f32[5, 6]\n"
+             "%cheap = neg %a : f32[4, 6]\n"
+             "%dear = exp %a : f32[4, 6]\n"
+             "%c0 = sum %cheap dims=[0] keepdim=true : f32[1, 6]\n"
+             "%d0 = sum %dear dims=[0] keepdim=true : f32[1, 6]\n"
+             "%c1 = sum %cheap dims=[0, 1] : f32[]\n"
+             "%d1 = sum %dear dims=[0, 1] : f32[]\n"
+             "output \"c0\" %c0\noutput \"d0\" %d0\noutput \"c1\" %c1\noutput \"d1\" %d1\n"),
+        2);
     CHECK(!kernel_of(&c, "cheap"), "neg is computed where it is read");
     CHECK(kernel_of(&c, "dear") != NULL, "exp is stored");
     close_case(&c);
@@ -426,10 +439,12 @@ static void test_reuse(void)
     text_add(&t, "param \"w\" : f32[32, 32]\nparam \"x\" : f32[32, 32]\ngraph @train {\n"
                  "%w = state name=\"w\" : f32[32, 32]\n%h0 = state name=\"x\" : f32[32, 32]\n");
     for (int i = 0; i < 6; i++)
-        text_printf(&t, "%%h%d = einsum %%h%d, %%w spec=\"mk,nk->mn\" : f32[32, 32]\n", i + 1, i);
+        text_printf(&t, "%%h%d = einsum %%h%d, %%w spec=\"mk,nk->mn\" : f32[32, 32]\n", i + 1,
+                    i);
     text_add(&t, "output \"y\" %h6\n}\n");
     Case c = open_case(t.s, 2);
-    CHECK(c.e->scratch_bytes == 2 * 32 * 32 * 4, "scratch is %lld bytes", (long long)c.e->scratch_bytes);
+    CHECK(c.e->scratch_bytes == 2 * 32 * 32 * 4, "scratch is %lld bytes",
+          (long long)c.e->scratch_bytes);
     close_case(&c);
     Case all = open_case(t.s, 0);
     CHECK(all.e->scratch_bytes >= 5 * 32 * 32 * 4, "-O0 shares no memory");
@@ -478,7 +493,8 @@ static void test_checker(void)
             if (one && one->first <= b->last && b->first <= one->last && !found++) {
                 const int64_t offset = b->offset;
                 b->offset = one->offset;
-                CHECK(plan_check(c.plan, c.arena) != NULL, "two live buffers in one place are found");
+                CHECK(plan_check(c.plan, c.arena) != NULL,
+                      "two live buffers in one place are found");
                 b->offset = offset;
             }
             one = b;
@@ -559,7 +575,9 @@ static void test_random(uint32_t seed, int optimize)
                                             .name = names[i],
                                             .value = pool[pick(n)],
                                             .loc = SRC_NONE});
-    graph_add_output(b.graph, &(Output){.kind = OUT_TENSOR, .name = "y", .value = pool[n - 1], .loc = SRC_NONE});
+    graph_add_output(
+        b.graph,
+        &(Output){.kind = OUT_TENSOR, .name = "y", .value = pool[n - 1], .loc = SRC_NONE});
     plan_module(&c, optimize);
     if (failures > c.failures)
         fprintf(stderr, "random graph %u\n", seed);

@@ -1,4 +1,5 @@
-/* The library's interface on the fake model (fake_model.c): test_runtime FAKE_MODEL.so [FAKE_FEATURE.so FAKE_VERSION.so] */
+/* The library's interface on the fake model (fake_model.c): test_runtime FAKE_MODEL.so
+ * [FAKE_FEATURE.so FAKE_VERSION.so] */
 #include "tests/unit/runtime_test.h"
 
 #include <math.h>

@@ -159,7 +159,8 @@ static void test_loops(hftac_array *a)
     hftac_data_close(d);
 }
 
-/* Without labels there is nothing to tell orders apart by but the weights: w depends on which 8 of 11 samples were seen. */
+/* Without labels there is nothing to tell orders apart by but the weights: w depends on which
+ * 8 of 11 samples were seen. */
 static float weight_after(const Set *s, int threads, uint64_t seed, hftac_shuffle shuffle,
                           int epochs)
 {

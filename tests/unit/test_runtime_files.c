@@ -125,7 +125,8 @@ static void test_hostile(void)
     FAILS(hft_st_open("/dev/zero", &f), HFTAC_FILE, "not a regular file");
 }
 
-/* Any byte of a good header changed: refused or read, never a crash, and never a tensor outside the file. */
+/* Any byte of a good header changed: refused or read, never a crash, and never a tensor
+ * outside the file. */
 static void test_mutations(void)
 {
     const char *good = "{\"__metadata__\":{\"k\":\"v\"}," T("a", "F32", "[2]", 0, 8) "," T(
