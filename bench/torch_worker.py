@@ -1,15 +1,18 @@
 """torch_worker.py WORKLOAD THREADS: trains one PyTorch model of a workload; for each line "N" on standard input it does N
-steps on fixed random data and prints the seconds they took."""
+steps on 64 random batches in turn and prints the seconds they took."""
+import itertools
 import sys
 import time
 
 import torch
 
+BATCHES = 64
+
 
 def mlp():
     nn = torch.nn
     model = nn.Sequential(nn.Linear(64, 128), nn.ReLU(), nn.Linear(128, 128), nn.ReLU(), nn.Linear(128, 10))
-    return model, torch.randn(32, 64), torch.randint(0, 10, (32,))
+    return model, torch.randn(BATCHES, 32, 64), torch.randint(0, 10, (BATCHES, 32))
 
 
 def adam(model, kind):
@@ -23,7 +26,10 @@ def make_step(kind):
     optimizer = adam(model, kind)
     loss_of = torch.nn.CrossEntropyLoss()
 
+    batches = itertools.cycle(list(zip(x.unbind(), y.unbind())))
+
     def step():
+        x, y = next(batches)
         optimizer.zero_grad(set_to_none=True)
         loss = loss_of(model(x), y)
         loss.backward()

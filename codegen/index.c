@@ -239,8 +239,8 @@ static int matching_div(const IndexSpace *s, const Affine *a, const IndexTerm *m
     const IndexVar *m = &s->var[mod->var];
     for (int i = 0; i < a->n; i++) {
         const IndexVar *d = &s->var[a->term[i].var];
-        if (d->kind == INDEX_VAR_DIV && d->by == m->by && a->term[i].coef == mod->coef * m->by &&
-            affine_equal(&d->of, &m->of))
+        if (d->kind == INDEX_VAR_DIV && d->by == m->by &&
+            a->term[i].coef == mod->coef * m->by && affine_equal(&d->of, &m->of))
             return a->term[i].var;
     }
     return -1;
@@ -300,7 +300,8 @@ uint64_t index_hash(const Index *i)
     return h;
 }
 
-Affine index_offset(const IndexSpace *s, const Shape *shape, const int64_t *stride, const Index *i)
+Affine index_offset(const IndexSpace *s, const Shape *shape, const int64_t *stride,
+                    const Index *i)
 {
     Affine sum = affine_const(0);
     for (int k = 0; k < shape->rank; k++) {

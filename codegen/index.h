@@ -11,7 +11,10 @@
 
 #include "ir/graph.h"
 
-enum { INDEX_MAX_TERMS = 16, INDEX_LANE = 0 };
+enum {
+    INDEX_MAX_TERMS = 16,
+    INDEX_LANE = 0
+};
 
 typedef struct IndexTerm {
     int var;
@@ -85,7 +88,8 @@ uint64_t index_hash(const Index *i);
 /* The row-major number of element i of a value of that shape. */
 Affine index_flatten(const IndexSpace *s, const Shape *shape, const Index *i);
 /* sum i_k * stride_k over axes whose extent is above 1. */
-Affine index_offset(const IndexSpace *s, const Shape *shape, const int64_t *stride, const Index *i);
+Affine index_offset(const IndexSpace *s, const Shape *shape, const int64_t *stride,
+                    const Index *i);
 /* The index of a value of that shape whose number is `flat`, counting in that order of the axes, outermost first (NULL:
  * row-major). */
 Index index_unflatten(IndexSpace *s, const Shape *shape, const int *order, Affine flat);

@@ -93,10 +93,22 @@ bool link_shared(Arena *a, const char *object, const char *path, bool verbose,
                  const char **error, bool *tool_missing)
 {
     char *temporary = arena_printf(a, "%s.tmp%ld", path, (long)getpid());
-    char *args[] = {"ld",        "-shared",    "-z",         "noexecstack",     "-z",
-                    "defs",      "-z",         "relro",      "-z",              "now",
-                    "--hash-style=gnu", "--build-id=none", "-o", temporary,
-                    arena_strdup(a, object), NULL};
+    char *args[] = {"ld",
+                    "-shared",
+                    "-z",
+                    "noexecstack",
+                    "-z",
+                    "defs",
+                    "-z",
+                    "relro",
+                    "-z",
+                    "now",
+                    "--hash-style=gnu",
+                    "--build-id=none",
+                    "-o",
+                    temporary,
+                    arena_strdup(a, object),
+                    NULL};
     *tool_missing = false;
     if (verbose)
         print_command(args);

@@ -12,7 +12,7 @@ static Dist constant_dist(Value v, SrcRange at)
 Value builtin_dist(const Call *c)
 {
     Dist *d = arena_alloc(c->e->arena, sizeof *d);
-    *d = (Dist){.family = c->builtin, .loc = c->at};
+    *d = (Dist){.family = c->builtin, .graph = c->e->b.graph, .loc = c->at};
     for (int i = 0; i < c->n; i++)
         d->arg[i] = c->arg[i];
     return (Value){.kind = V_DIST, .dist = d};
@@ -30,6 +30,7 @@ bool dist_from(Elab *e, const Value *v, SrcRange at, Dist *out)
         out->arg[0] = *v;
         return true;
     case V_TENSOR:
+        out->graph = e->b.graph;
         out->arg[0] = *v;
         return true;
     case V_BUILTIN: {
@@ -203,7 +204,7 @@ static bool init_argument(Elab *e, const Dist *d, Value *v)
 {
     if (v->kind != V_TENSOR)
         return true;
-    Node *n = graph_copy(e, v->node, NULL, NULL, d->loc, "an initial value");
+    Node *n = graph_copy(e, d->graph, v->node, NULL, NULL, d->loc, "an initial value");
     if (n == NULL)
         return false;
     v->node = n;

@@ -250,6 +250,8 @@ static void hyper_declare(Elab *e, const Global *g)
         domain_set(e, domain, &h);
     else if (domain != NULL)
         domain_range(e, domain, &h);
+    else
+        h.integer = false; /* `= 0` alone does not mean that 0.1 is no value */
     if (domain != NULL && !domain_holds(&h))
         diag_warn(e->diag, bind->kid[0]->loc, "the default of '%s' is outside its domain",
                   g->name);

@@ -50,7 +50,8 @@ struct Value {
         double num;
         const char *str;
         struct {
-            int n;
+            int n, depth;
+            int64_t size; /* values in it at all depths */
             Value *v;
         } list;
         struct {
@@ -88,6 +89,7 @@ struct Layer {
 typedef struct Dist {
     const Builtin *family; /* NULL: the constant arg[0] */
     Value arg[3];
+    const Graph *graph; /* of the nodes among arg */
     SrcRange loc;
 } Dist;
 
@@ -180,6 +182,7 @@ typedef struct StateRec {
     const char *name;
     Dist init;
     SrcRange call; /* of the layer whose call made it */
+    int frame;     /* serial of the body that declared it last */
     bool rejected; /* a conflict has been reported */
 } StateRec;
 
@@ -253,7 +256,8 @@ struct Elab {
     Mark *marks; /* of the metric being elaborated */
     int n_marks, cap_marks;
     bool in_objective;  /* inside loss or metric */
-    Frame *model_frame; /* the names of the model in the current graph */
+    Graph *model_graph; /* of the entry that was run last */
+    Frame *model_frame; /* and the names of the model in it */
     Named *named;
     int n_named, cap_named;
     InitRule *inits; /* `init "pattern" dist` of the train section */
@@ -306,7 +310,10 @@ Value value_bool(bool b);
 Value value_num(double v, bool integer);
 Value value_int(int64_t v);
 Value value_str(const char *s);
-Value value_list(Elab *e, int n, const Value *v);
+Value value_list(Elab *e, int n, const Value *v); /* copied */
+Value value_list_of(int n, Value *v);             /* kept */
+/* Programs can nest lists without end; false after a report. */
+bool list_checked(Elab *e, const Value *list, SrcRange at);
 /* V_ERROR for NULL, so that builder calls can be returned as they are. */
 Value value_node(Node *n, bool weak);
 /* "a number", "a tensor f32[3]", ... for messages. */
@@ -328,8 +335,8 @@ bool value_to_dims(Elab *e, const Value *v, SrcRange at, int rank, int *n, int64
 bool shape_checked(Elab *e, SrcRange at, const Shape *s);
 /* A list of sizes (or one size); wild: one may be `_` or -1 and is given as -1. */
 bool value_to_shape(Elab *e, const Value *v, SrcRange at, bool wild, Shape *out);
-/* The hyper that a node depends on, or NULL. */
-const char *node_hyper(const Node *n);
+/* The hyper that a scalar of the current graph depends on, or NULL. */
+const char *node_hyper(Elab *e, const Node *n);
 /* Says why a value is not known at compile time. */
 void elab_not_static(Elab *e, const Value *v, SrcRange at, const char *what);
 const char *elab_join(Elab *e, const char *prefix, const char *name);
@@ -446,7 +453,7 @@ bool entries_build(Elab *e);
 void entry_add_faults(Elab *e);
 /* Copies what `n` depends on from its graph into the current one; stop gives the replacement of a node, or
  * NULL.  NULL after a report if it depends on inputs or states; `what` is the subject. */
-Node *graph_copy(Elab *e, Node *n, Node *(*stop)(void *ctx, const Node *n), void *ctx,
+Node *graph_copy(Elab *e, const Graph *from, const Node *n, Node *(*stop)(void *ctx, const Node *n), void *ctx,
                  SrcRange at, const char *what);
 
 /* train.c */

@@ -6,7 +6,7 @@
 
 enum {
     MAX_DEPTH = 1200,
-    MAX_RANGE = 1 << 24
+    MAX_RANGE = 1 << 20
 };
 
 static Value eval_list(Elab *e, const Ast *t)
@@ -36,7 +36,8 @@ static Value eval_list(Elab *e, const Ast *t)
     for (int i = 0; i < n; i++)
         if (v[i].kind == V_ERROR)
             return value_error();
-    return (Value){.kind = V_LIST, .list = {n, v}};
+    const Value list = value_list_of(n, v);
+    return list_checked(e, &list, t->loc) ? list : value_error();
 }
 
 static Value eval_range(Elab *e, const Ast *t)
@@ -97,13 +98,14 @@ static const BinaryRow binary_rows[] = {
     {"<", OP_LT},  {"<=", OP_LE}, {">", OP_GT},  {">=", OP_GE},
 };
 
-static Value list_concat(Elab *e, const Value *a, const Value *b)
+static Value list_concat(Elab *e, const Value *a, const Value *b, SrcRange at)
 {
     const int n = a->list.n + b->list.n;
     Value *v = arena_array(e->arena, (size_t)n, sizeof *v);
     for (int i = 0; i < n; i++)
         v[i] = i < a->list.n ? a->list.v[i] : b->list.v[i - a->list.n];
-    return (Value){.kind = V_LIST, .list = {n, v}};
+    const Value list = value_list_of(n, v);
+    return list_checked(e, &list, at) ? list : value_error();
 }
 
 static Value eval_binary(Elab *e, const Ast *t)
@@ -116,7 +118,7 @@ static Value eval_binary(Elab *e, const Ast *t)
     if (strcmp(t->name, "==") == 0 || strcmp(t->name, "!=") == 0)
         return eval_equal(e, t, a, b);
     if (a.kind == V_LIST && b.kind == V_LIST && strcmp(t->name, "+") == 0)
-        return list_concat(e, &a, &b);
+        return list_concat(e, &a, &b, t->loc);
     if (!is_arithmetic(&a) || !is_arithmetic(&b)) {
         const bool left = !is_arithmetic(&a);
         diag_error(e->diag, t->kid[left ? 0 : 1]->loc, "'%s' takes numbers and tensors, not %s",

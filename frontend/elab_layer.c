@@ -72,8 +72,16 @@ Value state_declare(Elab *e, const char *name, const Type *type, StateRole role,
                     const Dist *init, SrcRange loc)
 {
     const State *old = module_state(e->module, name);
+    const int frame = e->frame != NULL ? e->frame->serial : 0;
     if (old != NULL) {
         StateRec *r = state_rec(e, name);
+        if (r != NULL && frame != 0 && r->frame == frame) {
+            diag_error(e->diag, loc, "'%s' is bound twice", name);
+            diag_note(e->diag, old->loc, "it is bound here first");
+            return value_error();
+        }
+        if (r != NULL)
+            r->frame = frame;
         if (old->type.dtype == type->dtype && shape_equal(&old->type.shape, &type->shape))
             return value_node(state_now(e, name), false);
         if (r != NULL)
@@ -82,7 +90,7 @@ Value state_declare(Elab *e, const char *name, const Type *type, StateRole role,
     }
     const State s = {.name = name, .type = *type, .role = role, .loc = loc};
     module_add_state(e->module, &s);
-    *ELAB_PUSH(e, states) = (StateRec){.name = name, .init = *init, .call = innermost_call(e)};
+    *ELAB_PUSH(e, states) = (StateRec){.name = name, .init = *init, .call = innermost_call(e), .frame = frame};
     return value_node(state_now(e, name), false);
 }
 
@@ -139,7 +147,7 @@ Value elab_adopt(Elab *e, Value v, const char *path, SrcRange loc)
     Value *items = arena_array(e->arena, (size_t)v.list.n, sizeof *items);
     for (int i = 0; i < v.list.n; i++)
         items[i] = elab_adopt(e, v.list.v[i], arena_printf(e->arena, "%s.%d", path, i), loc);
-    return (Value){.kind = V_LIST, .list = {v.list.n, items}};
+    return value_list_of(v.list.n, items);
 }
 
 Value block_instance(Elab *e, const Ast *def, const Args *args)

@@ -20,14 +20,13 @@ bool elab_tick(Elab *e, SrcRange at)
     if (e->gave_up)
         return false;
     e->work++;
-    const bool large = e->b.graph->n_nodes > MAX_NODES;
+    const bool large = e->b.graph->n_nodes > MAX_NODES || arena_used(e->arena) > MAX_BYTES;
     if (e->work <= MAX_WORK && !large && !diag_full(e->diag))
         return true;
     if (!diag_full(e->diag))
-        diag_error(e->diag, at,
-                   large ? "the program has become too large here: more than %d operations"
-                         : "evaluating the program takes too long (more than %d steps)",
-                   large ? MAX_NODES : MAX_WORK);
+        diag_error(e->diag, at, large ? "the program becomes too large here"
+                                      : "evaluating the program takes too long (more than %d steps)",
+                   MAX_WORK);
     e->gave_up = true;
     return false;
 }
@@ -84,7 +83,9 @@ static void bind_element(Elab *e, const Ast *target, Value v)
     for (int k = 0; k < n; k++)
         items[k] = k < list.list.n ? list.list.v[k] : (Value){.kind = V_WILD};
     items[i] = v;
-    list = (Value){.kind = V_LIST, .list = {n, items}};
+    list = value_list_of(n, items);
+    if (!list_checked(e, &list, target->loc))
+        return;
     if (self)
         e->frame->self = list;
     else
@@ -221,7 +222,7 @@ static void exec_return(Elab *e, const Ast *s)
     Value *v = arena_array(e->arena, (size_t)s->n, sizeof *v);
     for (int i = 0; i < s->n; i++)
         v[i] = eval(e, s->kid[i]);
-    f->result = s->n == 1 ? v[0] : (Value){.kind = V_LIST, .list = {s->n, v}};
+    f->result = s->n == 1 ? v[0] : value_list_of(s->n, v);
     f->returned = true;
 }
 

@@ -11,6 +11,7 @@ bool entry_run_model(Elab *e, const char *graph, EntryKind entry)
     for (int i = 0; i < e->n_layers; i++)
         e->layers[i].randoms = 0;
     e->frame = NULL;
+    e->model_graph = e->b.graph;
     e->model_frame = frame_push(e, FRAME_MODEL, e->model, "", "");
     if (e->batch_name != NULL)
         scope_bind(e, &e->frame->scope, e->batch_name, value_int(e->module->batch),
@@ -22,49 +23,53 @@ bool entry_run_model(Elab *e, const char *graph, EntryKind entry)
 
 typedef struct Copy {
     Elab *e;
-    Node **done; /* by id in the source graph */
-    Node *(*stop)(void *ctx, const Node *n);
-    void *ctx;
+    const Graph *from;
+    bool *needed; /* by id */
+    Node **done;
     SrcRange at;
     const char *what;
 } Copy;
 
-static Node *copy_node(Copy *c, Node *n)
+static Node *copy_one(Copy *c, const Node *n)
 {
     Elab *e = c->e;
-    if (c->done[n->id] != NULL)
-        return c->done[n->id];
-    Node *r = c->stop != NULL ? c->stop(c->ctx, n) : NULL;
-    if (r == NULL && (n->op == OP_INPUT || n->op == OP_STATE)) {
+    if (n->op == OP_INPUT || n->op == OP_STATE) {
         diag_error(e->diag, c->at, "%s may not depend on the %s '%s'", c->what,
-                   n->op == OP_INPUT ? "input" : "parameter", n->attrs.leaf.name);
+                   n->op == OP_INPUT ? "input" : "state", n->attrs.leaf.name);
         return NULL;
     }
-    if (r == NULL && n->op == OP_HYPER)
-        r = build_hyper(&e->b, n->attrs.leaf.name);
-    if (r == NULL && n->op == OP_SCALAR)
-        r = build_scalar(&e->b, n->attrs.leaf.name);
-    if (r == NULL) {
-        Node copy = *n;
-        copy.in = arena_array(e->arena, (size_t)n->n_in, sizeof(Node *));
-        for (int i = 0; i < n->n_in; i++) {
-            copy.in[i] = copy_node(c, n->in[i]);
-            if (copy.in[i] == NULL)
-                return NULL;
-        }
-        r = graph_append(e->b.graph, &copy);
-    }
-    c->done[n->id] = r;
-    return r;
+    if (n->op == OP_HYPER)
+        return build_hyper(&e->b, n->attrs.leaf.name);
+    if (n->op == OP_SCALAR)
+        return build_scalar(&e->b, n->attrs.leaf.name);
+    Node copy = *n;
+    copy.in = arena_array(e->arena, (size_t)n->n_in, sizeof(Node *));
+    for (int i = 0; i < n->n_in; i++)
+        copy.in[i] = c->done[n->in[i]->id];
+    return graph_append(e->b.graph, &copy);
 }
 
-Node *graph_copy(Elab *e, Node *n, Node *(*stop)(void *ctx, const Node *n), void *ctx,
+Node *graph_copy(Elab *e, const Graph *from, const Node *n, Node *(*stop)(void *ctx, const Node *n), void *ctx,
                  SrcRange at, const char *what)
 {
-    Copy c = {.e = e, .stop = stop, .ctx = ctx, .at = at, .what = what};
-    /* Operands stand before their users, so ids above n's do not occur. */
-    c.done = arena_array(e->arena, (size_t)n->id + 1, sizeof(Node *));
-    return copy_node(&c, n);
+    Copy c = {.e = e, .from = from, .at = at, .what = what};
+    const size_t count = (size_t)n->id + 1;
+    c.needed = arena_array(e->arena, count, sizeof *c.needed);
+    c.done = arena_array(e->arena, count, sizeof(Node *));
+    c.needed[n->id] = true;
+    /* Operands stand before their users: back to see what is needed, forth to copy it. */
+    for (int i = n->id; i >= 0; i--) {
+        const Node *x = from->nodes[i];
+        if (!c.needed[i])
+            continue;
+        c.done[i] = stop != NULL ? stop(ctx, x) : NULL;
+        for (int k = 0; c.done[i] == NULL && k < x->n_in; k++)
+            c.needed[x->in[k]->id] = true;
+    }
+    for (int i = 0; i <= n->id; i++)
+        if (c.needed[i] && c.done[i] == NULL && (c.done[i] = copy_one(&c, from->nodes[i])) == NULL)
+            return NULL;
+    return c.done[n->id];
 }
 
 static void add_output(Elab *e, OutputKind kind, const char *name, Node *value, SrcRange loc)
@@ -174,7 +179,7 @@ static void eval_end_metric(Elab *e, const Named *m)
     e->b.loc = m->loc;
     Node *r = m->marks[0].mark == NULL
                   ? average_of(e, m, 0)
-                  : graph_copy(e, m->value.node, stop_at_mark, &ctx, m->loc,
+                  : graph_copy(e, e->model_graph, m->value.node, stop_at_mark, &ctx, m->loc,
                                "what is outside `avg` in a metric");
     add_output(e, OUT_RESULT, m->name, r ? build_cast(&e->b, r, DT_F64) : NULL, m->loc);
 }

@@ -69,14 +69,22 @@ static void domain(Printer *p, const Ast *t)
 
 static void body(Printer *p, const Ast *t);
 
-/* A model-level name's type as elaborated; the batch axis by its own name would need the head's, so numbers. */
+/* A model-level name's type as elaborated.  Axes that come from the batch stay open, as their extent is not
+ * the program's. */
 static void filled_type(Printer *p, const Ast *target)
 {
     const Type *t = target->type;
     if (!p->m || !p->in_model || !t || target->kid[0] || target->kid[1])
         return;
-    text_printf(p->out, " : %s", dtype_text(t->dtype));
-    shape_print(p->out, &t->shape);
+    text_printf(p->out, " : %s[", dtype_text(t->dtype));
+    for (int i = 0; i < t->shape.rank; i++) {
+        add(p, i > 0 ? ", " : "");
+        if (t->shape.batch[i])
+            add(p, "_");
+        else
+            text_printf(p->out, "%lld", (long long)t->shape.dim[i]);
+    }
+    add(p, "]");
 }
 
 static void targets(Printer *p, const Ast *t)

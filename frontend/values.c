@@ -38,7 +38,29 @@ Value value_list(Elab *e, int n, const Value *v)
     Value *copy = arena_array(e->arena, (size_t)n, sizeof *copy);
     if (n > 0)
         memcpy(copy, v, (size_t)n * sizeof *copy);
-    return (Value){.kind = V_LIST, .list = {n, copy}};
+    return value_list_of(n, copy);
+}
+
+Value value_list_of(int n, Value *v)
+{
+    Value r = {.kind = V_LIST, .list = {n, 1, n, v}};
+    for (int i = 0; i < n; i++) {
+        if (v[i].kind != V_LIST)
+            continue;
+        r.list.size += v[i].list.size;
+        if (v[i].list.depth >= r.list.depth)
+            r.list.depth = v[i].list.depth + 1;
+    }
+    return r;
+}
+
+bool list_checked(Elab *e, const Value *list, SrcRange at)
+{
+    enum { MAX_LIST_DEPTH = 64, MAX_LIST_SIZE = 1 << 20 };
+    if (list->list.depth <= MAX_LIST_DEPTH && list->list.size <= MAX_LIST_SIZE)
+        return true;
+    diag_error(e->diag, at, "the list becomes too large");
+    return false;
 }
 
 Value value_node(Node *n, bool weak)
@@ -166,17 +188,20 @@ bool value_elements(Elab *e, const Value *v, int *n, Value **out)
     return true;
 }
 
-const char *node_hyper(const Node *n)
+const char *node_hyper(Elab *e, const Node *n)
 {
-    if (n->op == OP_HYPER)
-        return n->attrs.leaf.name;
-    /* Chains of scalar arithmetic are short; a tensor's history is not followed. */
-    if (n->type.shape.rank != 0)
-        return NULL;
-    for (int i = 0; i < n->n_in; i++) {
-        const char *name = node_hyper(n->in[i]);
-        if (name != NULL)
-            return name;
+    /* Operands stand before their users: one walk back over the graph. */
+    const Graph *g = e->b.graph;
+    bool *seen = arena_array(e->arena, (size_t)n->id + 1, sizeof *seen);
+    seen[n->id] = true;
+    for (int i = n->id; i >= 0; i--) {
+        const Node *x = g->nodes[i];
+        if (!seen[i] || x->type.shape.rank != 0)
+            continue;
+        if (x->op == OP_HYPER)
+            return x->attrs.leaf.name;
+        for (int k = 0; k < x->n_in; k++)
+            seen[x->in[k]->id] = true;
     }
     return NULL;
 }
@@ -185,7 +210,7 @@ void elab_not_static(Elab *e, const Value *v, SrcRange at, const char *what)
 {
     if (v->kind == V_ERROR)
         return;
-    const char *hyper = v->kind == V_TENSOR && v->weak ? node_hyper(v->node) : NULL;
+    const char *hyper = v->kind == V_TENSOR && v->weak ? node_hyper(e, v->node) : NULL;
     if (hyper == NULL) {
         diag_error(e->diag, at, "%s must be known at compile time, but it is %s", what,
                    value_what(e, v));

@@ -132,7 +132,7 @@ bool group_reads(const Group *g, const Node *n);
 void group_edges(Fuse *f, int g);
 /* All reads of the state in the group that also writes it are at the index that is written. */
 bool group_in_place(Fuse *f, int g, const Buffer *state);
-/* No item of it is a place outside or read by others. */
+/* Is the item a store that somebody outside group g needs: a place outside, or a value that another group reads? */
 bool item_kept(const Fuse *f, const Item *i, int g);
 void item_strides(const Fuse *f, const Item *i, int64_t *stride);
 

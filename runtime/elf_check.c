@@ -38,12 +38,12 @@ const unsigned char *hft_elf_at(const ElfView *e, uint64_t address, uint64_t byt
     return NULL;
 }
 
-bool hft_elf_in_memory(const ElfView *e, uint64_t address, uint64_t bytes)
+bool hft_elf_in_memory(const ElfView *e, uint64_t address, uint64_t bytes, uint32_t flags)
 {
     for (int i = 0; i < e->layout->n_segments; i++) {
         const Segment *s = &e->layout->segments[i];
         if (address >= s->address && within(address - s->address, bytes, s->bytes))
-            return true;
+            return (s->flags & flags) == flags;
     }
     return false;
 }
@@ -93,8 +93,9 @@ static hftac_status check_segment(Elf *elf, const Elf64_Phdr *p)
     const uint64_t end = l->n_segments ? l->segments[l->n_segments - 1].address +
                                              l->segments[l->n_segments - 1].bytes
                                        : 0;
-    if (p->p_filesz > p->p_memsz || p->p_vaddr < end || p->p_memsz > UINT64_C(1) << 40 ||
-        p->p_vaddr > UINT64_C(1) << 40 || (p->p_vaddr - p->p_offset) % 4096 != 0)
+    if (p->p_filesz > p->p_memsz || p->p_vaddr < end || !(p->p_flags & PF_R) ||
+        p->p_memsz > UINT64_C(1) << 40 || p->p_vaddr > UINT64_C(1) << 40 ||
+        (p->p_vaddr - p->p_offset) % 4096 != 0)
         return hft_elf_damaged(e, "a segment's addresses make no sense");
     e->layout->segments[e->layout->n_segments++] = s;
     return HFTAC_OK;
@@ -105,7 +106,7 @@ static hftac_status check_part(const ElfView *e, const Elf64_Phdr *p)
 {
     const bool trusted =
         p->p_type == PT_GNU_RELRO || p->p_type == PT_NOTE || p->p_type == PT_GNU_PROPERTY;
-    return trusted && !hft_elf_in_memory(e, p->p_vaddr, p->p_memsz)
+    return trusted && !hft_elf_in_memory(e, p->p_vaddr, p->p_memsz, PF_R)
                ? hft_elf_damaged(e, "a part lies outside its segments")
                : HFTAC_OK;
 }
@@ -123,7 +124,7 @@ static hftac_status check_relocations(const ElfView *e, uint64_t address, uint64
         if (type != R_X86_64_RELATIVE && type != R_X86_64_64 && type != R_X86_64_GLOB_DAT &&
             type != R_X86_64_JUMP_SLOT)
             return hft_elf_damaged(e, "it has a relocation of an unexpected kind");
-        if (!hft_elf_in_memory(e, r.r_offset, 8))
+        if (!hft_elf_in_memory(e, r.r_offset, 8, PF_W))
             return hft_elf_damaged(e, "a relocation points outside of it");
         if (type != R_X86_64_RELATIVE && ELF64_R_SYM(r.r_info) >= n_symbols &&
             ELF64_R_SYM(r.r_info) != 0)

@@ -86,7 +86,7 @@ static hftac_status check_symbol(const ElfView *e, const ElfDynamic *d, uint64_t
         return bad_hash(e);
     if (type == STT_GNU_IFUNC || type == STT_TLS)
         return hft_elf_damaged(e, "it has a symbol of an unexpected kind");
-    if (s.st_shndx != SHN_UNDEF && !hft_elf_in_memory(e, s.st_value, 1))
+    if (s.st_shndx != SHN_UNDEF && !hft_elf_in_memory(e, s.st_value, 1, PF_R))
         return hft_elf_damaged(e, "a symbol points outside of it");
     return HFTAC_OK;
 }

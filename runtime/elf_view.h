@@ -21,7 +21,8 @@ typedef struct ElfDynamic {
 hftac_status hft_elf_damaged(const ElfView *e, const char *what);
 /* Bytes at an address, if they come from the file. */
 const unsigned char *hft_elf_at(const ElfView *e, uint64_t address, uint64_t bytes);
-bool hft_elf_in_memory(const ElfView *e, uint64_t address, uint64_t bytes);
+/* Bytes at an address, in a segment that has these PF_* flags. */
+bool hft_elf_in_memory(const ElfView *e, uint64_t address, uint64_t bytes, uint32_t flags);
 /* Names, symbols and hash tables, as far as the loader follows them; *n_symbols: how many
  * there are. */
 hftac_status hft_elf_check_symbols(const ElfView *e, const ElfDynamic *d, uint64_t *n_symbols);

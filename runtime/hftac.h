@@ -1,6 +1,7 @@
 /* libhftac: train the B models inside a model.so that hftac compiled.
  *
- *     open -> (set hypers, seeds, load) -> epochs of { feed, train_step }, evaluate, read metrics -> save -> close
+ *     open; set hypers and seeds; epochs of { feed, train_step }; evaluate; read metrics;
+ *     save; close
  *
  * The compiled file is an *array* of B models of one network; a *slot* 0 <= b <
  * hftac_model_count() is one of them.  Inputs, hypers, parameters, metrics and outputs are
@@ -83,9 +84,8 @@ typedef struct hftac_data hftac_data;
 
 typedef struct hftac_options {
     int32_t threads; /* 0: as many as this process may use CPUs; never more than models */
-    int32_t
-        models; /* use only slots 0 .. models - 1; 0: all that were compiled in.  Memory is for these */
-    uint64_t seed; /* slot b's seed is seed + b until set */
+    int32_t models;  /* use only slots 0 .. models - 1; 0: all that were compiled in */
+    uint64_t seed;   /* slot b's seed is seed + b until set */
 } hftac_options;
 
 /* Opens a model.so.  The file is checked (form, version, CPU features) before any of its code
@@ -256,13 +256,11 @@ typedef enum hftac_model_state {
 
 typedef struct hftac_model_status {
     hftac_model_state state;
-    const char *
-        text; /* "running"; "model 3 diverged in step 17: loss is nan"; until the model's state changes */
+    const char *text;  /* "model 3 diverged in step 17: loss is nan"; until the state changes */
     int64_t step;      /* at which it diverged or met the fault, else 0 */
     const char *input; /* FAULT: the input that held the bad value (or NULL) */
-    int64_t
-        sample; /* FAULT: number of the sample in the data set (hftac_train_epoch) or in the batch */
-    int64_t value; /* FAULT: the bad value */
+    int64_t sample;    /* FAULT: its number in the data set (hftac_train_epoch) or the batch */
+    int64_t value;     /* FAULT: the bad value */
 } hftac_model_status;
 
 HFTAC_TRY hftac_read_model(const hftac_array *array, int32_t model, hftac_model_status *status);

@@ -8,7 +8,7 @@ trap 'rm -rf "$tmp"' EXIT
 failed=0 passed=0
 for sample in "$root"/samples/*.hdl "$root"/tests/golden/*.hdl; do
     case $sample in */ast.hdl) continue ;; esac
-    "$hftac" -q "$sample" -B 3 --target=cuda --emit=cuda --gpu-arch=sm_80,sm_90 -o "$tmp/out.cu" 2>"$tmp/err"
+    "$hftac" -q "$sample" -B 3 $(grep -oE -- "-DN=[0-9]+" "$sample" | head -n 1) --target=cuda --emit=cuda --gpu-arch=sm_80,sm_90 -o "$tmp/out.cu" 2>"$tmp/err"
     status=$?
     if [ $status = 4 ]; then
         echo "skipped: $(cat "$tmp/err")"

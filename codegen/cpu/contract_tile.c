@@ -8,7 +8,7 @@
 #include "codegen/cpu/scalar.h"
 
 enum {
-    STEP_BUDGET = 56,
+    STEP_BUDGET = 48,
     MAX_UNROLL = 8
 };
 

@@ -6,7 +6,9 @@
 
 #include "runtime/model_abi.h"
 
-enum { MAX_FIELDS = 48 };
+enum {
+    MAX_FIELDS = 48
+};
 
 typedef struct Writer {
     Arena *arena;
@@ -19,10 +21,8 @@ typedef struct Writer {
 } Writer;
 
 static const char *const entry_names[HFTAC_N_ENTRIES] = {
-    [HFTAC_ENTRY_INIT] = "init",
-    [HFTAC_ENTRY_TRAIN] = "train",
-    [HFTAC_ENTRY_EVAL] = "eval",
-    [HFTAC_ENTRY_EVAL_END] = "eval_end",
+    [HFTAC_ENTRY_INIT] = "init",       [HFTAC_ENTRY_TRAIN] = "train",
+    [HFTAC_ENTRY_EVAL] = "eval",       [HFTAC_ENTRY_EVAL_END] = "eval_end",
     [HFTAC_ENTRY_PREDICT] = "predict",
 };
 
@@ -223,7 +223,8 @@ static LLVMValueRef outputs(Writer *w, int *count)
     return table(w, "outputs", rows, *count);
 }
 
-static LLVMValueRef result_row(Writer *w, const Output *o, const char *name, int kind, int index)
+static LLVMValueRef result_row(Writer *w, const Output *o, const char *name, int kind,
+                               int index)
 {
     const bool fault = kind == HFTAC_RESULT_FAULT;
     put_text(w, name);
@@ -352,7 +353,7 @@ void descriptor_emit(Arena *a, LLVMModuleRef module, const DescriptorInput *in)
     LLVMValueRef input_rows = inputs(&w), hyper_rows = hypers(&w), state_rows = states(&w);
     LLVMValueRef output_rows = outputs(&w, &n_outputs), entry_rows = entries(&w);
     put_header(&w);
-    const int64_t count[6] = {m->n_inputs, m->n_hypers, m->n_states,
+    const int64_t count[6] = {m->n_inputs, m->n_hypers,         m->n_states,
                               n_outputs,   in->plan->n_results, HFTAC_N_ENTRIES};
     for (int i = 0; i < 6; i++)
         put_i32(&w, count[i]);

@@ -15,7 +15,7 @@ typedef struct Regions {
 typedef struct DescriptorInput {
     const Plan *plan;
     const CodegenOptions *options;
-    const char *features; /* as in /proc/cpuinfo */
+    const char *features;   /* as in /proc/cpuinfo */
     const Regions *regions; /* by position in plan->entries */
     LLVMTargetDataRef layout;
 } DescriptorInput;

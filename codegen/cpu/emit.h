@@ -14,6 +14,7 @@
 
 #include <llvm-c/Core.h>
 
+#include "codegen/cpu/places.h"
 #include "codegen/index.h"
 #include "ir/plan.h"
 
@@ -25,8 +26,9 @@ struct Level {
     Level *up;
     int depth;
     bool open;
-    LLVMBasicBlockRef first, block; /* first: the loop's header; block: where code of this level goes now */
-    LLVMValueRef counter;           /* phi in first, or NULL: runs once */
+    LLVMBasicBlockRef first,
+        block; /* first: the loop's header; block: where code of this level goes now */
+    LLVMValueRef counter; /* phi in first, or NULL: runs once */
     int64_t count;
 };
 
@@ -42,9 +44,10 @@ typedef struct Emit {
     int lanes;        /* W */
     int optimize;
 
-    /* the kernel's function: void (ptr frame, ptr state, ptr scratch, i64 model) */
-    LLVMValueRef function, frame, state, scratch, model;
-    LLVMBasicBlockRef allocas; /* entry block: holds allocas and loads of the frame */
+    /* the kernel's function: void (ptr place0, ptr place1, ...) */
+    LLVMValueRef function;
+    const Places *places;
+    LLVMBasicBlockRef allocas; /* entry block */
 
     IndexSpace space;
     struct EmitVar *vars; /* by variable: its value and level (level.c) */
@@ -52,27 +55,32 @@ typedef struct Emit {
 
     Level *root, *level;
     uint64_t once; /* stack of bits, the last emit_loop_begin lowest: made no loop */
-    int active;    /* lanes that count, 1..W: fewer than W in the tail block of a vectorised axis */
-    struct Guard *guard; /* conditions under which the index that is being evaluated is inside (eval.c) */
+    int active; /* lanes that count, 1..W: fewer than W in the tail block of a vectorised axis */
+    struct Guard *
+        guard; /* conditions under which the index that is being evaluated is inside (eval.c) */
     Memo *memo;
     MemoryMap *memory;
     int failed_kind; /* KernelKind that cannot be emitted yet, or -1 */
 } Emit;
 
 /* Types and constants. */
-LLVMTypeRef emit_type(Emit *e, DType t);                                  /* T */
-LLVMTypeRef emit_vector_type(Emit *e, DType t);                           /* <W x T> */
-LLVMTypeRef emit_type_like(Emit *e, DType t, LLVMValueRef v);             /* T or <W x T>, as v is a vector or not */
-LLVMTypeRef emit_memory_type(Emit *e, DType t);                           /* as T, but bool is i8 */
+LLVMTypeRef emit_type(Emit *e, DType t);        /* T */
+LLVMTypeRef emit_vector_type(Emit *e, DType t); /* <W x T> */
+LLVMTypeRef emit_type_like(Emit *e, DType t,
+                           LLVMValueRef v);     /* T or <W x T>, as v is a vector or not */
+LLVMTypeRef emit_memory_type(Emit *e, DType t); /* as T, but bool is i8 */
 bool emit_is_vector(LLVMValueRef v);
-LLVMValueRef emit_const(Emit *e, DType t, double v);                      /* scalar constant */
+LLVMValueRef emit_const(Emit *e, DType t, double v); /* scalar constant */
 LLVMValueRef emit_const_i64(Emit *e, int64_t v);
-LLVMValueRef emit_const_like(Emit *e, DType t, double v, LLVMValueRef like); /* splat if `like` is a vector */
-LLVMValueRef emit_int_like(Emit *e, LLVMTypeRef scalar, uint64_t v, LLVMValueRef like); /* same for any integer type: bit patterns */
-LLVMValueRef emit_splat(Emit *e, LLVMValueRef v);                         /* v itself if it is a vector */
-LLVMValueRef emit_lane_numbers(Emit *e);                                  /* <0, 1, .. W-1> of i64 */
+LLVMValueRef emit_const_like(Emit *e, DType t, double v,
+                             LLVMValueRef like); /* splat if `like` is a vector */
+LLVMValueRef emit_int_like(Emit *e, LLVMTypeRef scalar, uint64_t v,
+                           LLVMValueRef like);    /* same for any integer type: bit patterns */
+LLVMValueRef emit_splat(Emit *e, LLVMValueRef v); /* v itself if it is a vector */
+LLVMValueRef emit_lane_numbers(Emit *e);          /* <0, 1, .. W-1> of i64 */
 /* Calls an overloaded intrinsic, e.g. emit_intrinsic(e, "llvm.fma", 1, &type, 3, args). */
-LLVMValueRef emit_intrinsic(Emit *e, const char *name, int n_types, LLVMTypeRef *types, int n, LLVMValueRef *args);
+LLVMValueRef emit_intrinsic(Emit *e, const char *name, int n_types, LLVMTypeRef *types, int n,
+                            LLVMValueRef *args);
 /* In the entry block; SROA turns it into registers when it is only loaded and stored whole. */
 LLVMValueRef emit_alloca(Emit *e, LLVMTypeRef type, const char *name);
 
@@ -96,7 +104,7 @@ LLVMValueRef emit_affine(Emit *e, const Affine *a);
 /* ... with LANE = 0, always scalar (the form must be lane linear). */
 LLVMValueRef emit_affine_first(Emit *e, const Affine *a);
 
-/* Memory.  Pointer to element 0 of a buffer, for the current model. */
+/* Memory.  Pointer to element 0 of a buffer of the current model: a parameter. */
 LLVMValueRef emit_buffer(Emit *e, const Buffer *b);
 /* base + elements * size of an element: elements is an i64 value. */
 LLVMValueRef emit_element(Emit *e, LLVMValueRef base, LLVMValueRef elements, DType t);
@@ -114,7 +122,7 @@ LLVMValueRef emit_eval(Emit *e, const Node *n, const Index *i);
 void emit_bind(Emit *e, const Node *n, const Index *i, LLVMValueRef v);
 /* Evaluates all stores of the kernel at index i of its space, then stores them. */
 void emit_stores_at(Emit *e, const Index *i);
-/* Is n's value read from memory by this kernel? Then from this buffer; else NULL. */
+/* kernel_readable of this kernel. */
 const Buffer *emit_readable(const Emit *e, const Node *n);
 /* The condition (i1, scalar or vector) under which an offset lies inside its buffer; NULL: always. */
 LLVMValueRef emit_guard(Emit *e, const Affine *offset);
@@ -126,20 +134,24 @@ LLVMValueRef emit_reduce(Emit *e, const Node *n, const Index *i);
 
 /* A node that is a buffer seen through views (or stored itself): *buffer and, per axis of n, the stride in elements (0 on
  * axes of extent 1 and on broadcast ones) and the offset of element 0.  false if some view does not resolve to strides. */
-bool emit_operand_view(Emit *e, const Node *n, const Buffer **buffer, int64_t *stride, int64_t *offset);
+bool emit_operand_view(Emit *e, const Node *n, const Buffer **buffer, int64_t *stride,
+                       int64_t *offset);
 
 /* scalar.c: fn of operands of `operand` giving `result`; x[k] are scalars or vectors, mixed.  For SC_WHERE
  * x[0] is bool and `operand` is the type of the others.  SC_CAST converts operand to result.  Scalars in, scalar out. */
-LLVMValueRef emit_scalar_fn(Emit *e, ScalarFn fn, DType operand, DType result, int n, LLVMValueRef *x);
+LLVMValueRef emit_scalar_fn(Emit *e, ScalarFn fn, DType operand, DType result, int n,
+                            LLVMValueRef *x);
 /* 32 bits as i64 for each element number (i64 scalar or vector): Philox 4x32-10, key = seed, counter = (element / 4, step,
  * path hash), word element % 4. */
-LLVMValueRef emit_philox(Emit *e, LLVMValueRef seed, LLVMValueRef step, uint64_t path_hash, LLVMValueRef element);
+LLVMValueRef emit_philox(Emit *e, LLVMValueRef seed, LLVMValueRef step, uint64_t path_hash,
+                         LLVMValueRef element);
 /* contract.c: e->kernel is a KERNEL_CONTRACT; e->level is the function's level 0. */
 void emit_contract_kernel(Emit *e);
 
 /* transpose.c: emits the kernel if it is a copy to another order of axes; false: it is not. */
 bool emit_transpose(Emit *e);
 /* kernel.c: the function of one kernel. */
-LLVMValueRef emit_kernel(Emit *e, const EntryPlan *entry, const Kernel *k, const char *name);
+LLVMValueRef emit_kernel(Emit *e, const EntryPlan *entry, const Kernel *k, const Places *places,
+                         const char *name);
 
 #endif

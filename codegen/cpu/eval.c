@@ -11,7 +11,10 @@
 
 #include "codegen/cpu/philox.h"
 
-enum { MEMO_BUCKETS = 256, NO_VAR = -1 };
+enum {
+    MEMO_BUCKETS = 256,
+    NO_VAR = -1
+};
 
 typedef struct MemoEntry MemoEntry;
 struct MemoEntry {
@@ -48,13 +51,7 @@ void emit_memo_init(Emit *e)
 
 const Buffer *emit_readable(const Emit *e, const Node *n)
 {
-    const Buffer *b = e->entry->buffer[n->id];
-    if (!b || op_info(n->op)->kind == KIND_LEAF)
-        return b;
-    for (int i = 0; i < e->kernel->n_stores; i++)
-        if (e->kernel->stores[i].value == n && e->kernel->stores[i].to == b)
-            return NULL;
-    return b;
+    return kernel_readable(e->entry, e->kernel, n);
 }
 
 static bool guard_lanes(const Emit *e, const Guard *g)
@@ -71,7 +68,9 @@ static bool guard_applies(Emit *e, const Guard *g, int depth, bool lanes)
 static uint64_t guard_key(const Guard *g)
 {
     const Index i = {.rank = 2, .at = {g->at, g->rest}};
-    return (index_hash(&i) ^ (uint64_t)g->lo * 31 ^ (uint64_t)g->hi) * UINT64_C(0x9e3779b97f4a7c15) | 1;
+    return (index_hash(&i) ^ (uint64_t)g->lo * 31 ^ (uint64_t)g->hi) *
+               UINT64_C(0x9e3779b97f4a7c15) |
+           1;
 }
 
 static uint64_t guards_key(Emit *e, const Level *level, bool lanes)

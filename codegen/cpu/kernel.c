@@ -1,4 +1,4 @@
-/* One kernel as one LLVM function, void (ptr frame, ptr state, ptr scratch, i64 model).
+/* One kernel as one LLVM function, void (ptr place0, ptr place1, ...).
  *
  * A kernel over expressions is a nest of loops over its space, the innermost one vectorised: whole blocks of W, then
  * one block whose missing lanes are masked.  At each depth all values are evaluated first, then the inner loops
@@ -9,10 +9,11 @@
 
 static LLVMValueRef kernel_function(Emit *e, const char *name)
 {
-    LLVMTypeRef ptr = LLVMPointerTypeInContext(e->context, 0);
-    LLVMTypeRef i64 = LLVMInt64TypeInContext(e->context);
-    LLVMTypeRef params[4] = {ptr, ptr, ptr, i64};
-    LLVMTypeRef type = LLVMFunctionType(LLVMVoidTypeInContext(e->context), params, 4, 0);
+    LLVMTypeRef *params = arena_array(e->arena, (size_t)e->places->n, sizeof *params);
+    for (int i = 0; i < e->places->n; i++)
+        params[i] = LLVMPointerTypeInContext(e->context, 0);
+    LLVMTypeRef type =
+        LLVMFunctionType(LLVMVoidTypeInContext(e->context), params, (unsigned)e->places->n, 0);
     LLVMValueRef f = LLVMAddFunction(e->module, name, type);
     LLVMSetLinkage(f, LLVMInternalLinkage);
     return f;
@@ -21,10 +22,6 @@ static LLVMValueRef kernel_function(Emit *e, const char *name)
 static void begin_function(Emit *e, const char *name)
 {
     e->function = kernel_function(e, name);
-    e->frame = LLVMGetParam(e->function, 0);
-    e->state = LLVMGetParam(e->function, 1);
-    e->scratch = LLVMGetParam(e->function, 2);
-    e->model = LLVMGetParam(e->function, 3);
     e->allocas = LLVMAppendBasicBlockInContext(e->context, e->function, "entry");
     e->lanes = e->vector_bytes / 4;
     index_space_init(&e->space, e->arena, e->lanes);
@@ -80,7 +77,8 @@ static void write_stores(Emit *e, const Index *i, int depth, LLVMValueRef *value
         if (depth >= 0 && store_depth(e->kernel, store) != depth)
             continue;
         const Index at = index_broadcast(&store->to->shape, i);
-        const Affine offset = index_offset(&e->space, &store->to->shape, store->to->stride, &at);
+        const Affine offset =
+            index_offset(&e->space, &store->to->shape, store->to->stride, &at);
         emit_store(e, store->to, &offset, store->value->type.dtype, value[s]);
     }
 }
@@ -205,10 +203,12 @@ bool emit_operand_view(Emit *e, const Node *n, const Buffer **buffer, int64_t *s
     return affine_is_const(&at);
 }
 
-LLVMValueRef emit_kernel(Emit *e, const EntryPlan *entry, const Kernel *k, const char *name)
+LLVMValueRef emit_kernel(Emit *e, const EntryPlan *entry, const Kernel *k, const Places *places,
+                         const char *name)
 {
     e->entry = entry;
     e->kernel = k;
+    e->places = places;
     begin_function(e, name);
     Index i = {.rank = k->space.rank};
     switch (k->kind) {

@@ -128,8 +128,7 @@ static LLVMValueRef var_value(Emit *e, int var)
     Level *level = emit_level_of(e, &v.of);
     Level *old = emit_level_to(e, level);
     LLVMValueRef of = emit_affine(e, &v.of);
-    LLVMValueRef by =
-        emit_int_like(e, LLVMInt64TypeInContext(e->context), (uint64_t)v.by, of);
+    LLVMValueRef by = emit_int_like(e, LLVMInt64TypeInContext(e->context), (uint64_t)v.by, of);
     LLVMValueRef value = v.kind == INDEX_VAR_DIV ? LLVMBuildUDiv(e->builder, of, by, "")
                                                  : LLVMBuildURem(e->builder, of, by, "");
     emit_level_back(e, old);

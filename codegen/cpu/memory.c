@@ -7,85 +7,19 @@
 
 #include <string.h>
 
-#include "runtime/model_abi.h"
-
-enum { MAX_SCOPES = 48 };
-
-typedef struct Place {
-    const Buffer *buffer;
-    int scope;             /* the first place with which this one shares memory */
-    LLVMValueRef pointer;  /* NULL until asked for */
-    LLVMValueRef scopes, others; /* metadata */
-} Place;
-
-struct MemoryMap {
-    Place *place;
-    int n, cap;
-    bool *seen; /* by node id */
-    LLVMMetadataRef domain;
-    unsigned kind_scope, kind_others;
+enum {
+    MAX_SCOPES = 48
 };
 
-static bool overlap(const Buffer *a, const Buffer *b)
-{
-    if (a == b)
-        return true;
-    if (a->space != b->space)
-        return false;
-    switch (a->space) {
-    case BUF_STATE:
-    case BUF_SHARED:
-    case BUF_SCRATCH:
-        return a->offset < b->offset + b->bytes && b->offset < a->offset + a->bytes;
-    case BUF_SEED:
-        return true;
-    case BUF_CONST:
-        return false;
-    default:
-        return a->index == b->index;
-    }
-}
+/* Metadata of one place; NULL: none. */
+typedef struct Scope {
+    LLVMValueRef scopes, others;
+} Scope;
 
-static void add_place(Emit *e, const Buffer *b)
-{
-    MemoryMap *m = e->memory;
-    for (int i = 0; i < m->n; i++)
-        if (m->place[i].buffer == b)
-            return;
-    if (m->n == m->cap)
-        m->place = arena_grow(e->arena, m->place, &m->cap, sizeof *m->place);
-    m->place[m->n] = (Place){.buffer = b, .scope = m->n};
-    m->n++;
-}
-
-static void add_reads(Emit *e, const Node *n)
-{
-    if (e->memory->seen[n->id])
-        return;
-    e->memory->seen[n->id] = true;
-    const Buffer *b = emit_readable(e, n);
-    if (b) {
-        add_place(e, b);
-        return;
-    }
-    for (int i = 0; i < n->n_in; i++)
-        add_reads(e, n->in[i]);
-}
-
-/* Joins overlapping places: all that overlap, directly or not, get the number of the first. */
-static void join_places(MemoryMap *m)
-{
-    for (int i = 0; i < m->n; i++) {
-        for (int j = 0; j < i; j++) {
-            if (!overlap(m->place[i].buffer, m->place[j].buffer))
-                continue;
-            const int from = m->place[i].scope, to = m->place[j].scope;
-            for (int k = 0; k <= i; k++)
-                if (m->place[k].scope == from)
-                    m->place[k].scope = to;
-        }
-    }
-}
+struct MemoryMap {
+    Scope *scope; /* by place */
+    unsigned kind_scope, kind_others;
+};
 
 static LLVMMetadataRef text_node(Emit *e, const char *text, LLVMMetadataRef second)
 {
@@ -100,56 +34,49 @@ static LLVMValueRef scope_list(Emit *e, LLVMMetadataRef *scope, int n)
 
 static void make_scopes(Emit *e)
 {
-    MemoryMap *m = e->memory;
-    if (m->n > MAX_SCOPES)
+    const Places *p = e->places;
+    if (p->n > MAX_SCOPES)
         return;
     LLVMMetadataRef scope[MAX_SCOPES], others[MAX_SCOPES];
-    m->domain = text_node(e, LLVMGetValueName(e->function), NULL);
-    for (int i = 0; i < m->n; i++)
-        scope[i] = text_node(e, arena_printf(e->arena, "%s %d", m->place[i].buffer->name, i),
-                             m->domain);
-    for (int i = 0; i < m->n; i++) {
-        Place *p = &m->place[i];
+    LLVMMetadataRef domain = text_node(e, LLVMGetValueName(e->function), NULL);
+    for (int i = 0; i < p->n; i++)
+        scope[i] =
+            text_node(e, arena_printf(e->arena, "%s %d", p->place[i].buffer->name, i), domain);
+    for (int i = 0; i < p->n; i++) {
         int n = 0;
-        for (int j = 0; j < m->n; j++)
-            if (m->place[j].scope == j && j != p->scope)
+        for (int j = 0; j < p->n; j++)
+            if (p->place[j].scope == j && j != p->place[i].scope)
                 others[n++] = scope[j];
-        p->scopes = scope_list(e, &scope[p->scope], 1);
-        p->others = n ? scope_list(e, others, n) : NULL;
+        e->memory->scope[i].scopes = scope_list(e, &scope[p->place[i].scope], 1);
+        e->memory->scope[i].others = n ? scope_list(e, others, n) : NULL;
     }
 }
 
 void emit_memory_init(Emit *e)
 {
     MemoryMap *m = e->memory = arena_alloc(e->arena, sizeof *m);
-    m->seen = arena_array(e->arena, (size_t)e->entry->graph->n_nodes, sizeof *m->seen);
+    m->scope = arena_array(e->arena, (size_t)e->places->n, sizeof *m->scope);
     m->kind_scope = LLVMGetMDKindIDInContext(e->context, "alias.scope", 11);
     m->kind_others = LLVMGetMDKindIDInContext(e->context, "noalias", 7);
-    for (int i = 0; i < e->kernel->n_stores; i++) {
-        add_place(e, e->kernel->stores[i].to);
-        add_reads(e, e->kernel->stores[i].value);
-    }
-    join_places(m);
     make_scopes(e);
 }
 
-static Place *place_of(Emit *e, const Buffer *b)
+static int place_of(const Emit *e, const Buffer *b)
 {
-    for (int i = 0; i < e->memory->n; i++)
-        if (e->memory->place[i].buffer == b)
-            return &e->memory->place[i];
-    add_place(e, b);
-    return &e->memory->place[e->memory->n - 1];
+    for (int i = 0; i < e->places->n; i++)
+        if (e->places->place[i].buffer == b)
+            return i;
+    diag_internal(NULL, "kernel %s has no place %s", e->kernel->name, b->name);
 }
 
 static void set_scope(Emit *e, const Buffer *b, LLVMValueRef access)
 {
-    const Place *p = b ? place_of(e, b) : NULL;
-    if (!p || !p->scopes)
+    const Scope *s = b ? &e->memory->scope[place_of(e, b)] : NULL;
+    if (!s || !s->scopes)
         return;
-    LLVMSetMetadata(access, e->memory->kind_scope, p->scopes);
-    if (p->others)
-        LLVMSetMetadata(access, e->memory->kind_others, p->others);
+    LLVMSetMetadata(access, e->memory->kind_scope, s->scopes);
+    if (s->others)
+        LLVMSetMetadata(access, e->memory->kind_others, s->others);
 }
 
 static LLVMTypeRef pointer_type(Emit *e)
@@ -157,115 +84,9 @@ static LLVMTypeRef pointer_type(Emit *e)
     return LLVMPointerTypeInContext(e->context, 0);
 }
 
-static LLVMValueRef plus_bytes(Emit *e, LLVMValueRef base, LLVMValueRef bytes)
-{
-    LLVMTypeRef i8 = LLVMInt8TypeInContext(e->context);
-    return LLVMBuildInBoundsGEP2(e->builder, i8, base, &bytes, 1, "");
-}
-
-/* A pointer that is a field of the frame. */
-static LLVMValueRef frame_field(Emit *e, size_t offset)
-{
-    LLVMValueRef at = plus_bytes(e, e->frame, emit_const_i64(e, (int64_t)offset));
-    LLVMValueRef p = LLVMBuildLoad2(e->builder, pointer_type(e), at, "");
-    LLVMSetMetadata(p, LLVMGetMDKindIDInContext(e->context, "invariant.load", 14),
-                    LLVMMetadataAsValue(e->context, LLVMMDNodeInContext2(e->context, NULL, 0)));
-    return p;
-}
-
-/* base + fixed + model * per_model, in bytes. */
-static LLVMValueRef model_part(Emit *e, LLVMValueRef base, int64_t fixed, int64_t per_model)
-{
-    LLVMValueRef p = base;
-    if (per_model)
-        p = plus_bytes(
-            e, p,
-            LLVMBuildNSWMul(e->builder, e->model, emit_const_i64(e, per_model), ""));
-    return fixed ? plus_bytes(e, p, emit_const_i64(e, fixed)) : p;
-}
-
-static LLVMValueRef table_entry(Emit *e, size_t field, int index)
-{
-    LLVMValueRef at = plus_bytes(e, frame_field(e, field), emit_const_i64(e, index * 8));
-    return LLVMBuildLoad2(e->builder, pointer_type(e), at, "");
-}
-
-static const Node *const_node(const Emit *e, const Buffer *b)
-{
-    const Graph *g = e->entry->graph;
-    for (int i = 0; i < g->n_nodes; i++)
-        if (e->entry->buffer[i] == b)
-            return g->nodes[i];
-    diag_internal(NULL, "no constant is held by buffer %s", b->name);
-}
-
-/* The table of a constant as data of the module. */
-static LLVMValueRef const_table(Emit *e, const Buffer *b)
-{
-    const Node *n = const_node(e, b);
-    const RealList *data = &n->attrs.value.data;
-    const char *name = arena_printf(e->arena, "const.%s.%s", e->entry->graph->name, n->name);
-    LLVMValueRef global = LLVMGetNamedGlobal(e->module, name);
-    if (global)
-        return global;
-    const int64_t count = shape_count(&n->type.shape);
-    LLVMValueRef *v = arena_array(e->arena, (size_t)count, sizeof *v);
-    LLVMTypeRef type = emit_memory_type(e, n->type.dtype);
-    for (int64_t i = 0; i < count; i++) {
-        const double x = data->v[data->n == 1 ? 0 : i];
-        v[i] = n->type.dtype == DT_BOOL ? LLVMConstInt(type, x != 0, 0)
-                                        : emit_const(e, n->type.dtype, x);
-    }
-    LLVMValueRef init = LLVMConstArray2(type, v, (uint64_t)count);
-    global = LLVMAddGlobal(e->module, LLVMTypeOf(init), name);
-    LLVMSetInitializer(global, init);
-    LLVMSetGlobalConstant(global, 1);
-    LLVMSetLinkage(global, LLVMInternalLinkage);
-    LLVMSetAlignment(global, 64);
-    return global;
-}
-
-static LLVMValueRef make_pointer(Emit *e, const Buffer *b)
-{
-    const int64_t per_model = b->per_model ? b->model_bytes : 0;
-    switch (b->space) {
-    case BUF_STATE:
-        return model_part(e, e->state, b->offset, 0);
-    case BUF_INPUT:
-        return model_part(e, table_entry(e, offsetof(HftacFrame, inputs), b->index), 0,
-                          per_model);
-    case BUF_HYPER:
-        return model_part(e, frame_field(e, offsetof(HftacFrame, hypers)), 8 * b->index,
-                          per_model);
-    case BUF_SCALAR:
-        return model_part(e, frame_field(e, offsetof(HftacFrame, scalars)), 8 * b->index, 0);
-    case BUF_SEED:
-        return model_part(e, frame_field(e, offsetof(HftacFrame, seeds)), 0, per_model);
-    case BUF_CONST:
-        return const_table(e, b);
-    case BUF_SHARED:
-        return model_part(e, frame_field(e, offsetof(HftacFrame, shared)), b->offset, 0);
-    case BUF_SCRATCH:
-        return model_part(e, e->scratch, b->offset, 0);
-    case BUF_RESULT:
-        return model_part(e, frame_field(e, offsetof(HftacFrame, results)), 8 * b->index,
-                          per_model);
-    case BUF_OUTPUT:
-        return model_part(e, table_entry(e, offsetof(HftacFrame, outputs), b->index), 0,
-                          per_model);
-    }
-    diag_internal(NULL, "buffer %s is nowhere", b->name);
-}
-
 LLVMValueRef emit_buffer(Emit *e, const Buffer *b)
 {
-    Place *p = place_of(e, b);
-    if (!p->pointer) {
-        LLVMPositionBuilderAtEnd(e->builder, e->allocas);
-        p->pointer = make_pointer(e, b);
-        LLVMPositionBuilderAtEnd(e->builder, e->level->block);
-    }
-    return p->pointer;
+    return LLVMGetParam(e->function, (unsigned)place_of(e, b));
 }
 
 LLVMValueRef emit_element(Emit *e, LLVMValueRef base, LLVMValueRef elements, DType t)
@@ -295,9 +116,8 @@ static LLVMValueRef to_memory(Emit *e, DType t, LLVMValueRef v)
     if (t != DT_BOOL)
         return v;
     LLVMTypeRef i8 = LLVMInt8TypeInContext(e->context);
-    LLVMTypeRef type = emit_is_vector(v)
-                           ? LLVMVectorType(i8, LLVMGetVectorSize(LLVMTypeOf(v)))
-                           : i8;
+    LLVMTypeRef type =
+        emit_is_vector(v) ? LLVMVectorType(i8, LLVMGetVectorSize(LLVMTypeOf(v))) : i8;
     return LLVMBuildZExt(e->builder, v, type, "");
 }
 
@@ -376,8 +196,7 @@ static LLVMValueRef load_lanes(Emit *e, const Buffer *b, const Affine *offset,
     return v;
 }
 
-static LLVMValueRef load_row(Emit *e, const Buffer *b, const Affine *offset,
-                             LLVMValueRef guard)
+static LLVMValueRef load_row(Emit *e, const Buffer *b, const Affine *offset, LLVMValueRef guard)
 {
     LLVMValueRef first = emit_affine_first(e, offset);
     LLVMValueRef at = emit_element(e, emit_buffer(e, b), first, b->dtype);

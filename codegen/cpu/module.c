@@ -7,8 +7,13 @@
 #include "codegen/codegen.h"
 #include "codegen/cpu/descriptor.h"
 #include "codegen/cpu/emit.h"
+#include "codegen/cpu/region.h"
 #include "codegen/cpu/target.h"
-#include "runtime/model_abi.h"
+
+typedef struct KnownKernel {
+    const char *signature;
+    LLVMValueRef function;
+} KnownKernel;
 
 struct CpuModule {
     Arena *arena;
@@ -17,6 +22,8 @@ struct CpuModule {
     LLVMTargetMachineRef machine;
     CpuTarget target;
     int optimize;
+    KnownKernel *known;
+    int n_known, cap_known;
 };
 
 /* Values are vectors already and kernels are specialised, so this is cleaning up: registers for allocas, common
@@ -51,102 +58,25 @@ static void set_attributes(const CpuModule *m, LLVMValueRef f)
     add_attribute(f, "prefer-vector-width", m->target.vector_bytes == 64 ? "512" : "256");
 }
 
-static LLVMTypeRef kernel_type(LLVMContextRef c)
-{
-    LLVMTypeRef ptr = LLVMPointerTypeInContext(c, 0);
-    LLVMTypeRef params[4] = {ptr, ptr, ptr, LLVMInt64TypeInContext(c)};
-    return LLVMFunctionType(LLVMVoidTypeInContext(c), params, 4, 0);
-}
-
-static LLVMValueRef region_function(const CpuModule *m, const char *name)
-{
-    LLVMTypeRef i64 = LLVMInt64TypeInContext(m->context);
-    LLVMTypeRef params[3] = {LLVMPointerTypeInContext(m->context, 0), i64, i64};
-    LLVMTypeRef type = LLVMFunctionType(LLVMVoidTypeInContext(m->context), params, 3, 0);
-    LLVMValueRef f = LLVMAddFunction(m->module, name, type);
-    LLVMSetLinkage(f, LLVMInternalLinkage);
-    set_attributes(m, f);
-    return f;
-}
-
-static LLVMValueRef frame_pointer(const CpuModule *m, LLVMBuilderRef b, LLVMValueRef frame,
-                                  size_t offset)
-{
-    LLVMValueRef at = LLVMConstInt(LLVMInt64TypeInContext(m->context), offset, 0);
-    at = LLVMBuildInBoundsGEP2(b, LLVMInt8TypeInContext(m->context), frame, &at, 1, "");
-    return LLVMBuildLoad2(b, LLVMPointerTypeInContext(m->context, 0), at, "");
-}
-
-static void call_kernels(const CpuModule *m, LLVMBuilderRef b, LLVMValueRef *kernel, int n,
-                         LLVMValueRef *args)
-{
-    for (int i = 0; i < n; i++)
-        LLVMBuildCall2(b, kernel_type(m->context), kernel[i], args, 4, "");
-}
-
-static LLVMValueRef shared_region(const CpuModule *m, const char *name, LLVMValueRef *kernel, int n)
-{
-    LLVMValueRef f = region_function(m, name), frame = LLVMGetParam(f, 0);
-    LLVMBuilderRef b = LLVMCreateBuilderInContext(m->context);
-    LLVMPositionBuilderAtEnd(b, LLVMAppendBasicBlockInContext(m->context, f, "entry"));
-    LLVMValueRef args[4] = {frame, frame_pointer(m, b, frame, offsetof(HftacFrame, state)),
-                            frame_pointer(m, b, frame, offsetof(HftacFrame, scratch)),
-                            LLVMConstInt(LLVMInt64TypeInContext(m->context), 0, 0)};
-    call_kernels(m, b, kernel, n, args);
-    LLVMBuildRetVoid(b);
-    LLVMDisposeBuilder(b);
-    return f;
-}
-
-/* for (b = lo; b < hi; b++) all kernels of model b. */
-static LLVMValueRef models_region(const CpuModule *m, const char *name, LLVMValueRef *kernel,
-                                  int n, int64_t state_bytes)
-{
-    LLVMTypeRef i64 = LLVMInt64TypeInContext(m->context);
-    LLVMValueRef f = region_function(m, name), frame = LLVMGetParam(f, 0);
-    LLVMBuilderRef b = LLVMCreateBuilderInContext(m->context);
-    LLVMBasicBlockRef entry = LLVMAppendBasicBlockInContext(m->context, f, "entry");
-    LLVMBasicBlockRef loop = LLVMAppendBasicBlockInContext(m->context, f, "model");
-    LLVMBasicBlockRef done = LLVMAppendBasicBlockInContext(m->context, f, "done");
-    LLVMPositionBuilderAtEnd(b, entry);
-    LLVMValueRef states = frame_pointer(m, b, frame, offsetof(HftacFrame, state));
-    LLVMValueRef scratch = frame_pointer(m, b, frame, offsetof(HftacFrame, scratch));
-    LLVMValueRef lo = LLVMGetParam(f, 1), hi = LLVMGetParam(f, 2);
-    LLVMBuildCondBr(b, LLVMBuildICmp(b, LLVMIntSLT, lo, hi, ""), loop, done);
-    LLVMPositionBuilderAtEnd(b, loop);
-    LLVMValueRef model = LLVMBuildPhi(b, i64, "b");
-    LLVMValueRef at = LLVMBuildMul(b, model, LLVMConstInt(i64, (uint64_t)state_bytes, 0), "");
-    LLVMValueRef state =
-        LLVMBuildInBoundsGEP2(b, LLVMInt8TypeInContext(m->context), states, &at, 1, "");
-    LLVMValueRef args[4] = {frame, state, scratch, model};
-    call_kernels(m, b, kernel, n, args);
-    LLVMValueRef next = LLVMBuildAdd(b, model, LLVMConstInt(i64, 1, 0), "");
-    LLVMBuildCondBr(b, LLVMBuildICmp(b, LLVMIntSLT, next, hi, ""), loop, done);
-    LLVMValueRef value[2] = {lo, next};
-    LLVMBasicBlockRef from[2] = {entry, loop};
-    LLVMAddIncoming(model, value, from, 2);
-    LLVMPositionBuilderAtEnd(b, done);
-    LLVMBuildRetVoid(b);
-    LLVMDisposeBuilder(b);
-    return f;
-}
-
-/* NULL and *error if a kernel is of a kind that cannot be emitted. */
 static LLVMValueRef generate_kernel(CpuModule *m, const Plan *p, const EntryPlan *entry,
-                                    const Kernel *k, const char **error)
+                                    const Kernel *k, const Places *places, const char **error)
 {
-    Emit e = {.arena = arena_new(), .context = m->context, .module = m->module, .plan = p,
-              .vector_bytes = m->target.vector_bytes, .optimize = m->optimize, .failed_kind = -1};
+    Emit e = {.arena = arena_new(),
+              .context = m->context,
+              .module = m->module,
+              .plan = p,
+              .vector_bytes = m->target.vector_bytes,
+              .optimize = m->optimize,
+              .failed_kind = -1};
     e.builder = LLVMCreateBuilderInContext(m->context);
-    LLVMValueRef f =
-        emit_kernel(&e, entry, k, arena_printf(m->arena, "%s.%s", entry->graph->name, k->name));
+    LLVMValueRef f = emit_kernel(&e, entry, k, places,
+                                 arena_printf(m->arena, "%s.%s", entry->graph->name, k->name));
     set_attributes(m, f);
-    for (unsigned i = 0; i < 3; i++)
-        add_flag(f, 1 + i, "nocapture");
     if (e.failed_kind >= 0) {
-        *error = arena_printf(m->arena, "%s of @%s: %s are not supported on the CPU yet", k->name,
-                              entry->graph->name,
-                              e.failed_kind == KERNEL_SCATTER ? "indexed accumulations" : "loops");
+        *error =
+            arena_printf(m->arena, "%s of @%s: %s are not supported on the CPU yet", k->name,
+                         entry->graph->name,
+                         e.failed_kind == KERNEL_SCATTER ? "indexed accumulations" : "loops");
         f = NULL;
     }
     LLVMDisposeBuilder(e.builder);
@@ -154,21 +84,49 @@ static LLVMValueRef generate_kernel(CpuModule *m, const Plan *p, const EntryPlan
     return f;
 }
 
+/* The function of an equal kernel that was generated before, or a new one; NULL and *error if its kind cannot be
+ * emitted. */
+static LLVMValueRef kernel_function(CpuModule *m, const Plan *p, const EntryPlan *entry,
+                                    const Kernel *k, const Places *places, const char **error)
+{
+    for (int i = 0; i < m->n_known; i++)
+        if (!strcmp(m->known[i].signature, places->signature))
+            return m->known[i].function;
+    LLVMValueRef f = generate_kernel(m, p, entry, k, places, error);
+    if (m->n_known == m->cap_known)
+        m->known = arena_grow(m->arena, m->known, &m->cap_known, sizeof *m->known);
+    m->known[m->n_known++] = (KnownKernel){places->signature, f};
+    return f;
+}
+
 static bool generate_entry(CpuModule *m, const Plan *p, const EntryPlan *entry, Regions *out,
                            const char **error)
 {
-    LLVMValueRef *kernel = arena_array(m->arena, (size_t)entry->n_kernels, sizeof *kernel);
-    for (int i = 0; i < entry->n_kernels; i++)
-        if (!(kernel[i] = generate_kernel(m, p, entry, &entry->kernels[i], error)))
+    KernelCall *call = arena_array(m->arena, (size_t)entry->n_kernels, sizeof *call);
+    for (int i = 0; i < entry->n_kernels; i++) {
+        Places *places = arena_alloc(m->arena, sizeof *places);
+        kernel_places(m->arena, entry, &entry->kernels[i], places);
+        call[i].places = places;
+        call[i].function = kernel_function(m, p, entry, &entry->kernels[i], places, error);
+        if (!call[i].function)
             return false;
+    }
     const char *name = entry->graph->name;
-    const int n_models = entry->n_kernels - entry->n_shared;
+    RegionInput in = {.arena = m->arena,
+                      .module = m->module,
+                      .plan = p,
+                      .entry = entry,
+                      .calls = call,
+                      .n = entry->n_shared};
     *out = (Regions){0};
-    if (entry->n_shared)
-        out->shared = shared_region(m, arena_printf(m->arena, "%s.shared", name), kernel,
-                                    entry->n_shared);
-    out->models = models_region(m, arena_printf(m->arena, "%s.models", name),
-                                kernel + entry->n_shared, n_models, p->state_bytes);
+    if (in.n)
+        out->shared = region_shared(&in, arena_printf(m->arena, "%s.shared", name));
+    in.calls = call + entry->n_shared;
+    in.n = entry->n_kernels - entry->n_shared;
+    out->models = region_models(&in, arena_printf(m->arena, "%s.models", name));
+    set_attributes(m, out->models);
+    if (out->shared)
+        set_attributes(m, out->shared);
     return true;
 }
 
@@ -206,8 +164,11 @@ static bool generate(CpuModule *m, const Plan *p, const CodegenOptions *o, const
         ok = generate_entry(m, p, &p->entries[i], &regions[i], error);
     if (ok)
         descriptor_emit(m->arena, m->module,
-                        &(DescriptorInput){.plan = p, .options = o, .regions = regions,
-                                           .features = m->target.features, .layout = layout});
+                        &(DescriptorInput){.plan = p,
+                                           .options = o,
+                                           .regions = regions,
+                                           .features = m->target.features,
+                                           .layout = layout});
     LLVMDisposeTargetData(layout);
     if (!ok)
         return false;
@@ -240,7 +201,8 @@ void cpu_print_llvm(const CpuModule *m, Text *out)
 }
 
 /* From a copy: LLVM's back end rewrites the module that it is given. */
-static bool emit_file(CpuModule *m, const char *path, LLVMCodeGenFileType type, const char **error)
+static bool emit_file(CpuModule *m, const char *path, LLVMCodeGenFileType type,
+                      const char **error)
 {
     char *message = NULL;
     LLVMModuleRef copy = LLVMCloneModule(m->module);

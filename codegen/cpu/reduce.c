@@ -8,7 +8,9 @@
 
 #include <math.h>
 
-enum { MAX_PARTIALS = 4 };
+enum {
+    MAX_PARTIALS = 4
+};
 
 /* What is accumulated: a value and, for argmax, the position that it came from (NULL otherwise). */
 typedef struct Partial {
@@ -17,20 +19,23 @@ typedef struct Partial {
 
 typedef struct Reduction {
     const Node *node, *operand;
-    int kind;      /* RED_* */
-    DType dtype;   /* of the accumulator: argmax: of the operand */
-    Index at;      /* of the operand; reduced axes are filled in by the loops */
+    int kind;    /* RED_* */
+    DType dtype; /* of the accumulator: argmax: of the operand */
+    Index at;    /* of the operand; reduced axes are filled in by the loops */
     int n_axes;
-    int axis[MAX_RANK];          /* reduced, extents above 1, ascending */
-    bool chain; /* lanes are results of their own, not elements of one */
+    int axis[MAX_RANK]; /* reduced, extents above 1, ascending */
+    bool chain;         /* lanes are results of their own, not elements of one */
     int n_partials;
-    Partial slot[MAX_PARTIALS];  /* allocas */
+    Partial slot[MAX_PARTIALS]; /* allocas */
 } Reduction;
 
 static double identity(int kind, DType t)
 {
     const bool real = dtype_class(t) == DTC_REAL;
-    const double top = real ? INFINITY : t == DT_I32 ? INT32_MAX : t == DT_U8 ? UINT8_MAX : 0x1p63;
+    const double top = real          ? INFINITY
+                       : t == DT_I32 ? INT32_MAX
+                       : t == DT_U8  ? UINT8_MAX
+                                     : 0x1p63;
     const double bottom = real ? -INFINITY : t == DT_I32 ? INT32_MIN : t == DT_U8 ? 0 : -0x1p63;
     switch (kind) {
     case RED_SUM:
@@ -80,14 +85,13 @@ static LLVMValueRef before(Emit *e, DType t, Partial a, Partial b)
         LLVMValueRef a_nan = LLVMBuildFCmp(B, LLVMRealUNO, a.value, a.value, "");
         LLVMValueRef b_nan = LLVMBuildFCmp(B, LLVMRealUNO, b.value, b.value, "");
         greater = LLVMBuildFCmp(B, LLVMRealOGT, a.value, b.value, "");
-        greater = LLVMBuildOr(
-            B, greater, LLVMBuildAnd(B, a_nan, LLVMBuildNot(B, b_nan, ""), ""), "");
+        greater =
+            LLVMBuildOr(B, greater, LLVMBuildAnd(B, a_nan, LLVMBuildNot(B, b_nan, ""), ""), "");
         same = LLVMBuildOr(B, LLVMBuildFCmp(B, LLVMRealOEQ, a.value, b.value, ""),
                            LLVMBuildAnd(B, a_nan, b_nan, ""), "");
     } else {
         const bool is_signed = t == DT_I32 || t == DT_I64;
-        greater =
-            LLVMBuildICmp(B, is_signed ? LLVMIntSGT : LLVMIntUGT, a.value, b.value, "");
+        greater = LLVMBuildICmp(B, is_signed ? LLVMIntSGT : LLVMIntUGT, a.value, b.value, "");
         same = LLVMBuildICmp(B, LLVMIntEQ, a.value, b.value, "");
     }
     LLVMValueRef earlier = LLVMBuildICmp(B, LLVMIntSLT, a.position, b.position, "");
@@ -99,12 +103,13 @@ static Partial join(Emit *e, const Reduction *r, Partial a, Partial b)
 {
     if (r->kind != RED_ARGMAX) {
         LLVMValueRef x[2] = {a.value, b.value};
-        return (Partial){
-            .value = emit_scalar_fn(e, step_function(r->kind, r->dtype), r->dtype, r->dtype, 2, x)};
+        return (Partial){.value = emit_scalar_fn(e, step_function(r->kind, r->dtype), r->dtype,
+                                                 r->dtype, 2, x)};
     }
     LLVMValueRef first = before(e, r->dtype, b, a);
     return (Partial){.value = LLVMBuildSelect(e->builder, first, b.value, a.value, ""),
-                     .position = LLVMBuildSelect(e->builder, first, b.position, a.position, "")};
+                     .position =
+                         LLVMBuildSelect(e->builder, first, b.position, a.position, "")};
 }
 
 static Partial partial_load(Emit *e, const Reduction *r, int k, bool vector)
@@ -223,7 +228,8 @@ static void sum_axis(Emit *e, Reduction *r, int axis, int64_t extent)
     if (rounds) {
         const Affine counter = emit_loop_begin(e, rounds);
         for (int u = 0; u < U; u++) {
-            const Affine start = affine_scale(&counter, W * U), base = affine_plus(&start, W * u);
+            const Affine start = affine_scale(&counter, W * U),
+                         base = affine_plus(&start, W * u);
             add_block(e, r, axis, &base, u);
         }
         emit_loop_end(e);

@@ -16,7 +16,7 @@ Val math_cos(Fm f, Val x);
 /* Remainder with the sign of y and the quotient rounded down, as PyTorch's remainder and floor_divide. */
 Val math_mod(Fm f, Val x, Val y);
 Val math_floordiv(Fm f, Val x, Val y);
-/* Two to the n times the value with error term, used by exp and pow: e^(x + tail). */
+/* e^(x + tail) for a tail far below x in size (NULL: 0); exp and pow. */
 Val math_exp_sum(Fm f, Val x, Val tail);
 
 #endif

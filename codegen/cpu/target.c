@@ -10,7 +10,11 @@
 
 #include "codegen/codegen.h"
 
-enum { LEVEL_OLD = 2, LEVEL_AVX2, LEVEL_AVX512 };
+enum {
+    LEVEL_OLD = 2,
+    LEVEL_AVX2,
+    LEVEL_AVX512
+};
 
 typedef struct March {
     const char *name;
@@ -18,21 +22,36 @@ typedef struct March {
 } March;
 
 static const March march_list[] = {
-    {"x86-64", LEVEL_OLD},           {"x86-64-v2", LEVEL_OLD},
-    {"nehalem", LEVEL_OLD},          {"westmere", LEVEL_OLD},
-    {"sandybridge", LEVEL_OLD},      {"ivybridge", LEVEL_OLD},
-    {"x86-64-v3", LEVEL_AVX2},       {"haswell", LEVEL_AVX2},
-    {"broadwell", LEVEL_AVX2},       {"skylake", LEVEL_AVX2},
-    {"alderlake", LEVEL_AVX2},       {"raptorlake", LEVEL_AVX2},
-    {"meteorlake", LEVEL_AVX2},      {"arrowlake", LEVEL_AVX2},
-    {"lunarlake", LEVEL_AVX2},       {"znver1", LEVEL_AVX2},
-    {"znver2", LEVEL_AVX2},          {"znver3", LEVEL_AVX2},
-    {"x86-64-v4", LEVEL_AVX512},     {"skylake-avx512", LEVEL_AVX512},
-    {"cascadelake", LEVEL_AVX512},   {"cooperlake", LEVEL_AVX512},
-    {"icelake-client", LEVEL_AVX512},{"icelake-server", LEVEL_AVX512},
-    {"tigerlake", LEVEL_AVX512},     {"rocketlake", LEVEL_AVX512},
-    {"sapphirerapids", LEVEL_AVX512},{"emeraldrapids", LEVEL_AVX512},
-    {"graniterapids", LEVEL_AVX512}, {"znver4", LEVEL_AVX512},
+    {"x86-64", LEVEL_OLD},
+    {"x86-64-v2", LEVEL_OLD},
+    {"nehalem", LEVEL_OLD},
+    {"westmere", LEVEL_OLD},
+    {"sandybridge", LEVEL_OLD},
+    {"ivybridge", LEVEL_OLD},
+    {"x86-64-v3", LEVEL_AVX2},
+    {"haswell", LEVEL_AVX2},
+    {"broadwell", LEVEL_AVX2},
+    {"skylake", LEVEL_AVX2},
+    {"alderlake", LEVEL_AVX2},
+    {"raptorlake", LEVEL_AVX2},
+    {"meteorlake", LEVEL_AVX2},
+    {"arrowlake", LEVEL_AVX2},
+    {"lunarlake", LEVEL_AVX2},
+    {"znver1", LEVEL_AVX2},
+    {"znver2", LEVEL_AVX2},
+    {"znver3", LEVEL_AVX2},
+    {"x86-64-v4", LEVEL_AVX512},
+    {"skylake-avx512", LEVEL_AVX512},
+    {"cascadelake", LEVEL_AVX512},
+    {"cooperlake", LEVEL_AVX512},
+    {"icelake-client", LEVEL_AVX512},
+    {"icelake-server", LEVEL_AVX512},
+    {"tigerlake", LEVEL_AVX512},
+    {"rocketlake", LEVEL_AVX512},
+    {"sapphirerapids", LEVEL_AVX512},
+    {"emeraldrapids", LEVEL_AVX512},
+    {"graniterapids", LEVEL_AVX512},
+    {"znver4", LEVEL_AVX512},
     {"znver5", LEVEL_AVX512},
 };
 
@@ -52,7 +71,8 @@ static bool has_feature(const char *list, const char *name)
 static int host_level(void)
 {
     static const char *const avx2[] = {"avx2", "fma", "bmi", "bmi2", "f16c", "lzcnt", "movbe"};
-    static const char *const avx512[] = {"avx512f", "avx512dq", "avx512cd", "avx512bw", "avx512vl"};
+    static const char *const avx512[] = {"avx512f", "avx512dq", "avx512cd", "avx512bw",
+                                         "avx512vl"};
     char *list = LLVMGetHostCPUFeatures();
     int level = LEVEL_AVX512;
     for (size_t i = 0; i < sizeof avx512 / sizeof *avx512; i++)
@@ -101,13 +121,15 @@ int cpu_target_find(Arena *a, const char *march, CpuTarget *out, const char **er
     }
     const int level = native ? host_level() : row->level;
     if (level == LEVEL_OLD) {
-        *error = arena_printf(a, "-march=%s has no AVX2 and FMA, which hftac needs (at least x86-64-v3)",
-                              march);
+        *error = arena_printf(
+            a, "-march=%s has no AVX2 and FMA, which hftac needs (at least x86-64-v3)", march);
         return 0;
     }
     const bool generic = !strncmp(march, "x86-64", 6);
     *out = (CpuTarget){.cpu = level == LEVEL_AVX512 ? "x86-64-v4" : "x86-64-v3",
-                       .tune = generic ? "" : native ? host_name(a) : row->name,
+                       .tune = generic  ? ""
+                               : native ? host_name(a)
+                                        : row->name,
                        .features = level == LEVEL_AVX512 ? FEATURES_V4 : FEATURES_V3,
                        .vector_bytes = level == LEVEL_AVX512 ? 64 : 32};
     return 1;

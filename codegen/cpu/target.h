@@ -16,6 +16,7 @@ typedef struct CpuTarget {
 /* false and a sentence in *error for an unknown or too old processor. */
 int cpu_target_find(Arena *a, const char *march, CpuTarget *out, const char **error);
 /* Position independent code for Linux on that processor; optimize as -O0 to -O3. */
-LLVMTargetMachineRef cpu_target_machine(Arena *a, const CpuTarget *t, int optimize, const char **error);
+LLVMTargetMachineRef cpu_target_machine(Arena *a, const CpuTarget *t, int optimize,
+                                        const char **error);
 
 #endif

@@ -46,7 +46,8 @@ static void exchange(Emit *e, LLVMValueRef *row, int i, int s)
     }
     LLVMValueRef x = row[i], y = row[i + s];
     row[i] = LLVMBuildShuffleVector(e->builder, x, y, LLVMConstVector(low, (unsigned)W), "");
-    row[i + s] = LLVMBuildShuffleVector(e->builder, x, y, LLVMConstVector(high, (unsigned)W), "");
+    row[i + s] =
+        LLVMBuildShuffleVector(e->builder, x, y, LLVMConstVector(high, (unsigned)W), "");
 }
 
 static Affine source_offset(const Emit *e, const Transpose *t, const Index *i)

@@ -103,8 +103,8 @@ LLVMValueRef emit_splat(Emit *e, LLVMValueRef v)
         return const_splat(v, (unsigned)e->lanes);
     LLVMTypeRef i32 = LLVMInt32TypeInContext(e->context);
     LLVMTypeRef type = LLVMVectorType(LLVMTypeOf(v), (unsigned)e->lanes);
-    LLVMValueRef one = LLVMBuildInsertElement(e->builder, LLVMGetPoison(type), v,
-                                              LLVMConstInt(i32, 0, 0), "");
+    LLVMValueRef one =
+        LLVMBuildInsertElement(e->builder, LLVMGetPoison(type), v, LLVMConstInt(i32, 0, 0), "");
     LLVMValueRef mask = LLVMConstNull(LLVMVectorType(i32, (unsigned)e->lanes));
     return LLVMBuildShuffleVector(e->builder, one, LLVMGetPoison(type), mask, "");
 }

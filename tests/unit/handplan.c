@@ -85,7 +85,8 @@ static Buffer *leaf_buffer(Maker *m, const Node *n)
     switch (op_info(n->op)->data) {
     case LEAF_INPUT:
         b = buffer_new(m, n->name, BUF_INPUT, &n->type);
-        b->index = position(n->attrs.leaf.name, mod->inputs, mod->n_inputs, sizeof *mod->inputs);
+        b->index =
+            position(n->attrs.leaf.name, mod->inputs, mod->n_inputs, sizeof *mod->inputs);
         b->per_model = mod->inputs[b->index].each;
         b->model_bytes = b->per_model ? b->bytes : 0;
         break;
@@ -94,7 +95,8 @@ static Buffer *leaf_buffer(Maker *m, const Node *n)
                                          sizeof *mod->states)];
     case LEAF_HYPER:
         b = buffer_new(m, n->name, BUF_HYPER, &n->type);
-        b->index = position(n->attrs.leaf.name, mod->hypers, mod->n_hypers, sizeof *mod->hypers);
+        b->index =
+            position(n->attrs.leaf.name, mod->hypers, mod->n_hypers, sizeof *mod->hypers);
         b->per_model = true;
         b->model_bytes = 8 * mod->n_hypers;
         break;
@@ -160,7 +162,8 @@ static void plan_output(Maker *m, const Output *o, int *n_results, int *n_output
     Buffer *b;
     if (o->kind == OUT_STATE) {
         const Module *mod = m->plan->module;
-        b = &m->plan->states[position(o->name, mod->states, mod->n_states, sizeof *mod->states)];
+        b = &m->plan
+                 ->states[position(o->name, mod->states, mod->n_states, sizeof *mod->states)];
     } else {
         const bool result = o->kind == OUT_RESULT;
         b = buffer_new(m, o->name, result ? BUF_RESULT : BUF_OUTPUT, &o->value->type);
@@ -171,7 +174,9 @@ static void plan_output(Maker *m, const Output *o, int *n_results, int *n_output
             b->dtype = DT_F64;
     }
     Kernel *last = m->entry->n_kernels ? &m->entry->kernels[m->entry->n_kernels - 1] : NULL;
-    if (m->share && last && last->per_model && last->kind == KERNEL_EXPR && last->n_stores < 8 &&
+    /* States are written when everything of the step has been read: here, in one kernel. */
+    if ((m->share || o->kind == OUT_STATE) && last && last->per_model &&
+        last->kind == KERNEL_EXPR && last->n_stores < 8 &&
         last->stores[0].value->op != OP_LAYOUT && last->stores[0].to->space != BUF_SCRATCH &&
         shape_equal(&last->space, &o->value->type.shape))
         last->stores[last->n_stores++] = (Store){o->value, b};

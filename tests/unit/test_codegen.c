@@ -15,7 +15,10 @@
 #include "tests/unit/handplan.h"
 #include "tests/unit/ref.h"
 
-enum { MODELS = 2, GUARD = 64 };
+enum {
+    MODELS = 2,
+    GUARD = 64
+};
 
 typedef struct Case {
     const char *name, *declarations, *body;
@@ -23,18 +26,18 @@ typedef struct Case {
 
 static int failures;
 
-#define CHECK(cond, ...)                                                                           \
-    do {                                                                                           \
-        if (!(cond)) {                                                                             \
-            printf("%s:%d: ", __FILE__, __LINE__);                                                 \
-            printf(__VA_ARGS__);                                                                   \
-            printf("\n");                                                                          \
-            failures++;                                                                            \
-        }                                                                                          \
+#define CHECK(cond, ...)                           \
+    do {                                           \
+        if (!(cond)) {                             \
+            printf("%s:%d: ", __FILE__, __LINE__); \
+            printf(__VA_ARGS__);                   \
+            printf("\n");                          \
+            failures++;                            \
+        }                                          \
     } while (0)
 
-#define F32_XY                                                                                     \
-    "input \"x\" : f32[5, 37]\n"                                                                   \
+#define F32_XY                   \
+    "input \"x\" : f32[5, 37]\n" \
     "input \"y\" each : f32[2 | 5, 37]\n"
 #define X "  %x = input name=\"x\" : f32[5, 37]\n"
 #define Y "  %y = input name=\"y\" : f32[2 | 5, 37]\n"
@@ -107,7 +110,8 @@ static const Case cases[] = {
      "  %o = neg %m : f32[16, 24]\n"
      "  output \"n\" %n\n  output \"o\" %o\n"},
     {"layouts of rank 3",
-     "input \"v\" each : f64[2 | 3, 17, 9]\ninput \"k\" : u8[20, 6]\ninput \"w\" each : f32[2 | 64, 3, 16]\n",
+     "input \"v\" each : f64[2 | 3, 17, 9]\ninput \"k\" : u8[20, 6]\ninput \"w\" each : f32[2 "
+     "| 64, 3, 16]\n",
      "  %v = input name=\"v\" : f64[2 | 3, 17, 9]\n"
      "  %k = input name=\"k\" : u8[20, 6]\n"
      "  %w = input name=\"w\" : f32[2 | 64, 3, 16]\n"
@@ -153,6 +157,12 @@ static const Case cases[] = {
      "  %o = einsum %x, %w spec=\"mk,kn->mn\" : f32[2 | 13, 43]\n"
      "  %r = relu %o : f32[2 | 13, 43]\n"
      "  output \"r\" %r\n  state \"w\" %w\n"},
+    {"states in place", "param \"w\" : f32[2 | 9, 11]\nparam \"u\" : f32[2 | 9, 11]\n",
+     "  %w = state name=\"w\" : f32[2 | 9, 11]\n"
+     "  %u = state name=\"u\" : f32[2 | 9, 11]\n"
+     "  %a = add %w, %u : f32[2 | 9, 11]\n"
+     "  %s = sub %w, %u : f32[2 | 9, 11]\n"
+     "  state \"w\" %a\n  state \"u\" %s\n"},
     {"states in a layout", "param \"w\" : f32[2 | 9, 11] layout=[1, 0]\n",
      "  %w = state name=\"w\" : f32[2 | 9, 11]\n"
      "  %o = mul %w, %w : f32[2 | 9, 11]\n"
@@ -297,8 +307,8 @@ static void fill_states(Run *r)
         for (int i = 0; i < m->n_states; i++) {
             const State *s = &m->states[i];
             const int64_t n = count_of(&s->type);
-            unsigned char *p = r->frame.state + b * r->model->state_bytes +
-                               r->model->states[i].offset;
+            unsigned char *p =
+                r->frame.state + b * r->model->state_bytes + r->model->states[i].offset;
             double *bound = arena_array(r->arena, (size_t)n, sizeof(double));
             for (int64_t k = 0; k < n; k++) {
                 bound[k] = random_value(s->type.dtype);
@@ -362,6 +372,19 @@ static void compare(const char *what, const char *name, int model, DType t, cons
           name, model, sqrt(error), sqrt(norm));
 }
 
+static void compare_state(Run *r, const char *what, int b, const Output *o, const double *want)
+{
+    const Module *m = r->module;
+    const State *s = module_state(m, o->name);
+    const int64_t n = count_of(&s->type);
+    const unsigned char *p =
+        r->frame.state + b * r->model->state_bytes + r->model->states[s - m->states].offset;
+    double *got = arena_array(r->arena, (size_t)n, sizeof *got);
+    for (int64_t i = 0; i < n; i++)
+        got[i] = get(p, s->type.dtype, stored_at(s, i));
+    compare(what, o->name, b, DT_F64, got, want, n);
+}
+
 static void compare_model(Run *r, const char *what, int b)
 {
     const Module *m = r->module;
@@ -371,7 +394,9 @@ static void compare_model(Run *r, const char *what, int b)
     for (int i = 0; i < n; i++) {
         const int s = i - m->n_inputs, h = s - m->n_states;
         bind[i].op = s < 0 ? OP_INPUT : h < 0 ? OP_STATE : OP_HYPER;
-        bind[i].name = s < 0 ? m->inputs[i].name : h < 0 ? m->states[s].name : m->hypers[h].name;
+        bind[i].name = s < 0   ? m->inputs[i].name
+                       : h < 0 ? m->states[s].name
+                               : m->hypers[h].name;
         bind[i].data = r->bound[b][i];
     }
     const RefWorld world = {.bindings = bind, .n_bindings = n, .seed = r->frame.seeds[b]};
@@ -381,12 +406,15 @@ static void compare_model(Run *r, const char *what, int b)
         const int64_t count = count_of(&o->value->type);
         if (o->kind == OUT_TENSOR) {
             const HftacOutput *row = &r->model->outputs[tensor];
-            CHECK(!strcmp(row->name, o->name), "%s: output %d is called %s", what, tensor, row->name);
+            CHECK(!strcmp(row->name, o->name), "%s: output %d is called %s", what, tensor,
+                  row->name);
             compare(what, o->name, b, o->value->type.dtype,
                     r->output[tensor++] + (uint64_t)b * row->bytes, value[o->value->id], count);
         } else if (o->kind == OUT_RESULT) {
             const int at = b * (int)r->model->n_results + result++;
             compare(what, o->name, b, DT_F64, r->frame.results + at, value[o->value->id], 1);
+        } else if (o->kind == OUT_STATE) {
+            compare_state(r, what, b, o, value[o->value->id]);
         }
     }
 }
@@ -405,10 +433,12 @@ static void run(Run *r, const char *what)
     for (int b = 0; b < MODELS; b++)
         compare_model(r, what, b);
     for (uint32_t i = 0; i < r->model->n_outputs; i++)
-        CHECK(guards_hold(r->output[i], output_bytes(r, i)), "%s: output %u: guard words", what, i);
+        CHECK(guards_hold(r->output[i], output_bytes(r, i)), "%s: output %u: guard words", what,
+              i);
     CHECK(guards_hold(r->frame.scratch, (int64_t)r->model->scratch_bytes), "%s: scratch", what);
     CHECK(guards_hold(r->frame.shared, (int64_t)r->model->shared_bytes), "%s: shared", what);
-    CHECK(guards_hold(r->frame.state, (int64_t)r->model->state_bytes * MODELS), "%s: state", what);
+    CHECK(guards_hold(r->frame.state, (int64_t)r->model->state_bytes * MODELS), "%s: state",
+          what);
 }
 
 static Module *read_case(Arena *a, const Case *c)
@@ -450,6 +480,8 @@ static void test_case(const Case *c, const char *march, int optimize, bool share
     void *library = ok ? dlopen(so, RTLD_NOW | RTLD_LOCAL) : NULL;
     r.model = library ? dlsym(library, HFTAC_ABI_SYMBOL) : NULL;
     CHECK(r.model, "%s: %s", what, dlerror());
+    CHECK(!library || !dlsym(library, "predict.models"), "%s: only the descriptor is exported",
+          what);
     if (r.model)
         run(&r, what);
     if (library)
@@ -474,8 +506,10 @@ static void test_index(void)
     affine_split(&s, &i, 8, &q, &r); /* (8 b + lane) / 8 */
     CHECK(affine_equal(&q, &block) && affine_equal(&r, &lane), "a block splits exactly");
     affine_split(&s, &i, 24, &q, &r);
-    CHECK(!affine_lanes(&s, &q), "a quotient by a multiple of the block is the same in all lanes");
-    CHECK(affine_lane_linear(&s, &r) && affine_coef(&r, INDEX_LANE) == 1, "its rest has stride 1");
+    CHECK(!affine_lanes(&s, &q),
+          "a quotient by a multiple of the block is the same in all lanes");
+    CHECK(affine_lane_linear(&s, &r) && affine_coef(&r, INDEX_LANE) == 1,
+          "its rest has stride 1");
     Affine back = affine_scale(&q, 24);
     back = affine_add(&back, &r);
     back = affine_join(&s, &back);
@@ -508,6 +542,35 @@ static void test_link_errors(void)
     arena_free(a);
 }
 
+static const char *llvm_text(Arena *a, const Case *c)
+{
+    const CodegenOptions options = {.march = "x86-64-v3", .optimize = 2, .version = "test"};
+    const char *error = NULL;
+    CpuModule *m = cpu_generate(a, handplan(a, read_case(a, c), false), &options, &error);
+    Text t;
+    text_init(&t, a);
+    cpu_print_llvm(m, &t);
+    cpu_free(m);
+    return t.s;
+}
+
+/* Kernels that differ only in where their values lie are one function, and the same input gives the same text. */
+static void test_equal_kernels(void)
+{
+    static const Case two = {"two", F32_XY,
+                             X Y
+                             "  %a = relu %x : f32[5, 37]\n  %b = relu %y : f32[2 | 5, 37]\n"
+                             "  %c = exp %y : f32[2 | 5, 37]\n"
+                             "  output \"a\" %a\n  output \"b\" %b\n  output \"c\" %c\n"};
+    Arena *a = arena_new();
+    const char *text = llvm_text(a, &two);
+    CHECK(strstr(text, "define internal void @predict.a("), "the first relu is a function");
+    CHECK(!strstr(text, "@predict.b("), "the second relu is the same function");
+    CHECK(strstr(text, "define internal void @predict.c("), "exp is another one");
+    CHECK(!strcmp(text, llvm_text(a, &two)), "the same input gives the same code");
+    arena_free(a);
+}
+
 int main(void)
 {
     const bool v3 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
@@ -516,6 +579,7 @@ int main(void)
     test_index();
     test_target();
     test_link_errors();
+    test_equal_kernels();
     for (int i = 0; v3 && i < n; i++) {
         const char *only = getenv("TEST_CODEGEN_CASE");
         if (only && strcmp(only, cases[i].name))

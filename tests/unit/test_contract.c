@@ -2,6 +2,7 @@
  * is what every tile shape, register width and storage order must give; with and without chunks, with the
  * epilogue bias, relu and a long one.  `test_contract -v` prints how near the kernels come to the FMA peak. */
 #include <math.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,16 +11,16 @@
 #include "codegen/cpu/scalar.h"
 #include "ir/build.h"
 #include "ir/shape.h"
-#include "runtime/model_abi.h"
 #include "tests/unit/native.h"
 
 enum {
-    MAX_ELEMENTS = 1 << 21,
-    GUARD = 64
+    GUARD = 64,
+    COUNT_PLACES = 5
 };
 
 typedef enum Epilogue {
     PLAIN,
+    PADDED, /* nothing; the operands are pads of inputs that lack their first row, as no strides can say */
     BIAS_RELU, /* relu(x + bias[last axis]) */
     LONG       /* tanh(x * x + bias) * bias, and the sum itself as a second store */
 } Epilogue;
@@ -54,6 +55,8 @@ static const Case cases[] = {
 {"mk,kn->mn",     {23, 64},  {64, 40},   NULL, NULL, NULL, 16, PLAIN,    DT_F32},
     {"mk,kn->mn",     {6, 12},   {12, 24},   NULL, NULL, NULL, 12, LONG,     DT_F32},
     {"km,kn->mn",     {100, 9},  {100, 31},  NULL, NULL, NULL, 32, LONG,     DT_F32},
+    {"km,kn->mn", {24, 9}, {24, 31}, NULL, NULL, NULL, 0, PADDED, DT_F32},
+    {"km,kn->mn", {70, 33}, {70, 21}, NULL, NULL, NULL, 16, PADDED, DT_F32},
     /* batches, several letters of each kind */
     {"bmk,bnk->bmn",  {3, 9, 16}, {3, 20, 16}, NULL, "021", NULL, 0, PLAIN,  DT_F32},
     {"bhmk,bhkn->bhmn", {2, 3, 5, 8}, {2, 3, 8, 11}, "0213", "0213", "0213", 0, PLAIN, DT_F32},
@@ -81,7 +84,8 @@ static const Case speeds[] = {
 /* clang-format on */
 #define COUNT(a) ((int)(sizeof(a) / sizeof(a)[0]))
 
-typedef void KernelFn(const HftacFrame *frame, void *state, void *scratch, int64_t model);
+/* The kernel, its pointers taken from a table in the order of its places. */
+typedef void KernelFn(void *const *places);
 
 typedef struct Built {
     Arena *arena;
@@ -90,7 +94,7 @@ typedef struct Built {
     Plan plan;
     Node *in[3], *sum, *result;
     Buffer buffer[5]; /* a, b, bias, result, sum */
-    int n_outputs;
+    Places places;
 } Built;
 
 static void set_strides(Buffer *b, const Shape *s, const char *order)
@@ -124,9 +128,27 @@ static Node *make_input(Built *t, Builder *b, const char *name, DType type, cons
     return n;
 }
 
+/* An input of that shape, or what is left of one when its first row is cut off, padded with zeros again. */
+static Node *make_operand(Built *t, Builder *b, const Case *c, const char *name,
+                          const Shape *shape, int index, const char *order)
+{
+    if (c->epilogue != PADDED)
+        return make_input(t, b, name, c->type, shape, index, order);
+    Shape cut = *shape;
+    cut.dim[0]--;
+    Node *n = make_input(t, b, name, c->type, &cut, index, order);
+    Attrs a;
+    attrs_default(op_info(OP_PAD)->attrs, &a);
+    const int64_t start[MAX_RANK] = {1}, step[MAX_RANK] = {1, 1};
+    a.slice.start = ints_of(shape->rank, start);
+    a.slice.step = ints_of(shape->rank, step);
+    a.slice.size = ints_of(shape->rank, shape->dim);
+    return build(b, OP_PAD, &a, 1, &n);
+}
+
 static Node *make_epilogue(Builder *b, Epilogue kind, Node *sum, Node *bias)
 {
-    if (kind == PLAIN)
+    if (kind == PLAIN || kind == PADDED)
         return sum;
     if (kind == BIAS_RELU)
         return build1(b, OP_RELU, build2(b, OP_ADD, sum, bias));
@@ -153,8 +175,8 @@ static Built build_case(const Case *c)
     EinsumSpec s;
     einsum_parse(c->spec, &s);
     const Shape sa = shape_of(s.n_a, c->a), sb = shape_of(s.n_b, c->b);
-    Node *x = make_input(&t, &b, "a", c->type, &sa, 0, c->order_a);
-    Node *y = make_input(&t, &b, "b", c->type, &sb, 1, c->order_b);
+    Node *x = make_operand(&t, &b, c, "a", &sa, 0, c->order_a);
+    Node *y = make_operand(&t, &b, c, "b", &sb, 1, c->order_b);
     t.sum = build_einsum(&b, x, y, c->spec);
     t.sum->attrs.einsum.chunk = c->chunk;
     const Shape *out = &t.sum->type.shape;
@@ -175,6 +197,24 @@ static Built build_case(const Case *c)
     return t;
 }
 
+/* void name(ptr table): calls the kernel with the table's pointers. */
+static void add_caller(Native *n, LLVMValueRef kernel, int n_places, const char *name)
+{
+    LLVMTypeRef ptr = LLVMPointerTypeInContext(n->context, 0);
+    LLVMTypeRef type = LLVMFunctionType(LLVMVoidTypeInContext(n->context), &ptr, 1, false);
+    LLVMValueRef f = LLVMAddFunction(n->module, name, type), args[COUNT_PLACES];
+    LLVMBuilderRef b = LLVMCreateBuilderInContext(n->context);
+    LLVMPositionBuilderAtEnd(b, LLVMAppendBasicBlockInContext(n->context, f, "entry"));
+    for (int i = 0; i < n_places; i++) {
+        LLVMValueRef at = LLVMConstInt(LLVMInt64TypeInContext(n->context), (unsigned)i, false);
+        LLVMValueRef p = LLVMBuildGEP2(b, ptr, LLVMGetParam(f, 0), &at, 1, "");
+        args[i] = LLVMBuildLoad2(b, ptr, p, "");
+    }
+    LLVMBuildCall2(b, LLVMGlobalGetValueType(kernel), kernel, args, (unsigned)n_places, "");
+    LLVMBuildRetVoid(b);
+    LLVMDisposeBuilder(b);
+}
+
 /* Buffers live in the Built: pointers are set when it has its place. */
 static void add_kernel(Native *n, Built *t, int vector_bytes, const char *name)
 {
@@ -188,6 +228,7 @@ static void add_kernel(Native *n, Built *t, int vector_bytes, const char *name)
     }
     t->plan.entries = &t->entry;
     t->entry.kernels = &t->kernel;
+    kernel_places(t->arena, &t->entry, &t->kernel, &t->places);
     Emit e = {.arena = t->arena,
               .context = n->context,
               .module = n->module,
@@ -196,7 +237,9 @@ static void add_kernel(Native *n, Built *t, int vector_bytes, const char *name)
               .optimize = 2,
               .failed_kind = -1};
     e.builder = LLVMCreateBuilderInContext(n->context);
-    LLVMSetLinkage(emit_kernel(&e, &t->entry, &t->kernel, name), LLVMExternalLinkage);
+    char inner[40];
+    snprintf(inner, sizeof inner, "%s.kernel", name);
+    add_caller(n, emit_kernel(&e, &t->entry, &t->kernel, &t->places, inner), t->places.n, name);
     LLVMDisposeBuilder(e.builder);
 }
 
@@ -230,7 +273,7 @@ static void fill(void *p, DType t, int64_t n)
 
 static int64_t extent_of(const Built *t, const EinsumSpec *s, char letter)
 {
-    return einsum_extent(s, &t->in[0]->type.shape, &t->in[1]->type.shape, letter);
+    return einsum_extent(s, &t->sum->in[0]->type.shape, &t->sum->in[1]->type.shape, letter);
 }
 
 /* Offset in an operand (or the result) for index by letter. */
@@ -240,6 +283,16 @@ static int64_t offset_of(const Buffer *b, const char *letters, const int64_t *in
     for (int i = 0; i < b->shape.rank; i++)
         at += index[letters[i] - 'a'] * b->stride[i];
     return at;
+}
+
+static double operand_at(const Built *t, const Case *c, const Data *d, int which,
+                         const char *letters, const int64_t *index)
+{
+    const Buffer *b = &t->buffer[which];
+    const int64_t at = offset_of(b, letters, index);
+    if (c->epilogue != PADDED)
+        return value_at(d->in[which], c->type, at);
+    return index[letters[0] - 'a'] ? value_at(d->in[which], c->type, at - b->stride[0]) : 0;
 }
 
 static double chain(DType t, double a, double b, double c)
@@ -275,8 +328,8 @@ static double reference(const Built *t, const Case *c, const EinsumSpec *s, cons
         int64_t rest = step;
         for (int i = n - 1; i >= 0; rest /= extent_of(t, s, k[i]), i--)
             index[k[i] - 'a'] = rest % extent_of(t, s, k[i]);
-        const double a = value_at(d->in[0], c->type, offset_of(&t->buffer[0], s->a, index));
-        const double b = value_at(d->in[1], c->type, offset_of(&t->buffer[1], s->b, index));
+        const double a = operand_at(t, c, d, 0, s->a, index);
+        const double b = operand_at(t, c, d, 1, s->b, index);
         sum = chain(c->type, a, b, sum);
         const bool end = (step % last + 1) % (c->chunk ? c->chunk : INT64_MAX) == 0 ||
                          step % last + 1 == last;
@@ -340,11 +393,13 @@ static void free_data(const Data *d)
         free(d->out[i]);
 }
 
-static HftacFrame frame_of(const Data *d)
+/* The pointers in the order of the kernel's places. */
+static void fill_table(const Built *t, const Data *d, void **table)
 {
-    return (HftacFrame){.size = sizeof(HftacFrame),
-                        .inputs = (const void *const *)d->in,
-                        .outputs = (void *const *)d->out};
+    for (int i = 0; i < t->places.n; i++) {
+        const Buffer *b = t->places.place[i].buffer;
+        table[i] = b->space == BUF_OUTPUT ? d->out[b->index] : d->in[b->index];
+    }
 }
 
 static int guards_whole(const Built *t, const Data *d)
@@ -373,8 +428,9 @@ static int check_all(const char *march, int vector_bytes)
         KernelFn *k;
         *(void **)&k = native_symbol(&n, name);
         const Data d = make_data(&built[i]);
-        const HftacFrame f = frame_of(&d);
-        k(&f, NULL, NULL, 0);
+        void *table[COUNT_PLACES];
+        fill_table(&built[i], &d, table);
+        k(table);
         failures += check_values(&built[i], &cases[i], &d);
         if (!guards_whole(&built[i], &d))
             failures++, printf("FAILED %s: wrote behind the result\n", cases[i].spec);
@@ -450,7 +506,8 @@ static void print_speed(const Native *n, int lanes, const Built *t, const char *
     KernelFn *k;
     *(void **)&k = native_symbol(n, name);
     const Data d = make_data(t);
-    const HftacFrame f = frame_of(&d);
+    void *table[COUNT_PLACES];
+    fill_table(t, &d, table);
     EinsumSpec s;
     einsum_parse(c->spec, &s);
     double flop = 2.0 * (double)shape_count(&t->sum->type.shape);
@@ -463,7 +520,7 @@ static void print_speed(const Native *n, int lanes, const Built *t, const char *
         const double p = measure_peak(n, lanes);
         const double start = native_now();
         for (int i = 0; i < times; i++)
-            k(&f, NULL, NULL, 0);
+            k(table);
         const double rate = flop * times / (native_now() - start) * 1e-9;
         best = rate > best ? rate : best;
         peak = p > peak ? p : peak;

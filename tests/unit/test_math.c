@@ -378,13 +378,14 @@ static int64_t int_reference(ScalarFn f, int64_t x, int64_t y)
 {
     const uint64_t a = (uint64_t)x, b = (uint64_t)y;
     const int64_t value[SC_COUNT] = {
-        [SC_ADD] = (int64_t)(a + b), [SC_SUB] = (int64_t)(a - b), [SC_MUL] = (int64_t)(a * b),
-        [SC_FDIV] = floor_div(x, y), [SC_MOD] = floor_mod(x, y),  [SC_MIN] = x < y ? x : y,
-        [SC_MAX] = x > y ? x : y};
+        [SC_ADD] = (int64_t)(a + b), [SC_SUB] = (int64_t)(a - b),
+        [SC_MUL] = (int64_t)(a * b), [SC_DIV] = y == 0 ? 0 : y == -1 ? (int64_t)(0 - a) : x / y,
+        [SC_FDIV] = floor_div(x, y), [SC_MOD] = floor_mod(x, y),
+        [SC_MIN] = x < y ? x : y,    [SC_MAX] = x > y ? x : y};
     return value[f];
 }
 
-static const ScalarFn int_fns[] = {SC_ADD, SC_SUB, SC_MUL, SC_FDIV, SC_MOD, SC_MIN, SC_MAX};
+static const ScalarFn int_fns[] = {SC_ADD, SC_SUB, SC_MUL, SC_DIV, SC_FDIV, SC_MOD, SC_MIN, SC_MAX};
 enum {
     N_INT = (int)(sizeof int_fns / sizeof *int_fns)
 };

@@ -452,6 +452,53 @@ static void test_reuse(void)
     arena_free(a);
 }
 
+/* An elementwise kernel writes over the value that dies in it; one that reads other elements too does not. */
+static void test_in_place(void)
+{
+    Case c = open_case(TEXT("param \"w\" : f32[8, 8]\nparam \"x\" : f32[8, 8]\n",
+                            "%w = state name=\"w\" : f32[8, 8]\n"
+                            "%x = state name=\"x\" : f32[8, 8]\n"
+                            "%h = einsum %x, %w spec=\"mk,nk->mn\" : f32[8, 8]\n"
+                            "%m = sum %h dims=[0] keepdim=true : f32[1, 8]\n"
+                            "%y = sub %h, %m : f32[8, 8]\n"
+                            "%z = einsum %y, %w spec=\"mk,nk->mn\" : f32[8, 8]\n"
+                            "%t = permute %z dims=[1, 0] : f32[8, 8]\n"
+                            "%u = add %z, %t : f32[8, 8]\n"
+                            "%v = einsum %u, %w spec=\"mk,nk->mn\" : f32[8, 8]\n"
+                            "output \"v\" %v\n"),
+                       2);
+    const Buffer *h = kernel_of(&c, "h")->stores[0].to, *y = kernel_of(&c, "y")->stores[0].to;
+    const Buffer *z = kernel_of(&c, "z")->stores[0].to, *u = kernel_of(&c, "u")->stores[0].to;
+    CHECK(h->last == y->first && h->offset == y->offset, "y is written over h");
+    CHECK(z->last == u->first && z->offset != u->offset, "u reads z across: not over it");
+    close_case(&c);
+}
+
+/* Operands of a scatter lie in memory; a gather's index and value are computed where they are read, if cheap. */
+static void test_indirect(void)
+{
+    Case c = open_case(TEXT("param \"w\" : f32[7, 3]\ninput \"i\" : u8[4*1, 3]\n",
+                            "%w = state name=\"w\" : f32[7, 3]\n"
+                            "%i = input name=\"i\" : u8[4, 3]\n"
+                            "%id = cast %i to=i64 : i64[4, 3]\n"
+                            "%n = neg %w : f32[7, 3]\n"
+                            "%g = gather %n, %id dim=0 : f32[4, 3]\n"
+                            "%e = exp %g : f32[4, 3]\n"
+                            "%zero = const data=[0] : f32[7, 3]\n"
+                            "%s = scatter_add %zero, %id, %e dim=0 : f32[7, 3]\n"
+                            "%next = sub %w, %s : f32[7, 3]\n"
+                            "state \"w\" %next\n"),
+                       2);
+    const Kernel *s = kernel_of(&c, "s");
+    CHECK(s && s->kind == KERNEL_SCATTER && !strcmp(s->contract->name, "s"), "scatter");
+    CHECK(kernel_of(&c, "id") && kernel_of(&c, "e") && kernel_of(&c, "zero"),
+          "operands are stored");
+    CHECK(!kernel_of(&c, "n") && !kernel_of(&c, "g"),
+          "the gather is computed where it is read");
+    CHECK(kernel_of(&c, "next")->kind == KERNEL_EXPR, "a scatter has no epilogue");
+    close_case(&c);
+}
+
 static void test_same_bytes(void)
 {
     char *first = NULL;
@@ -596,6 +643,8 @@ int main(void)
     test_shared();
     test_recompute();
     test_reuse();
+    test_in_place();
+    test_indirect();
     test_same_bytes();
     test_checker();
     for (uint32_t seed = 1; seed <= 400; seed++)

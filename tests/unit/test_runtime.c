@@ -73,7 +73,7 @@ static void test_open(char **others)
     CHECK(a == NULL);
     FAILS(hftac_open(model_path, NULL, NULL), HFTAC_USAGE, "array is NULL");
     FAILS(hftac_open("/nowhere/model.so", NULL, &a), HFTAC_FILE, "No such file");
-    FAILS(hftac_open("/dev/null", NULL, &a), HFTAC_MODEL, "not a file");
+    FAILS(hftac_open("/dev/zero", NULL, &a), HFTAC_MODEL, "not a file");
     FAILS(hftac_open(folder, NULL, &a), HFTAC_MODEL, "not a file");
     FAILS(hftac_open("/proc/self/exe", NULL, &a), HFTAC_MODEL, "not a");
     FAILS(hftac_open(model_path, &(hftac_options){.threads = -1}, &a), HFTAC_USAGE, "threads");

@@ -1,0 +1,140 @@
+/* One walk from the stores down to memory gives both the places and the signature: nodes by number in the order in
+ * which they are met, places by number, everything that the code depends on as text, names and offsets left out. */
+#include "codegen/cpu/places.h"
+
+typedef struct Walk {
+    Arena *arena;
+    const EntryPlan *entry;
+    const Kernel *kernel;
+    Places *out;
+    Text text;
+    int *number; /* by node id: 1 + number, 0: not met */
+    int n_met;
+} Walk;
+
+const Buffer *kernel_readable(const EntryPlan *e, const Kernel *k, const Node *n)
+{
+    const Buffer *b = e->buffer[n->id];
+    if (!b || op_info(n->op)->kind == KIND_LEAF)
+        return b;
+    for (int i = 0; i < k->n_stores; i++)
+        if (k->stores[i].value == n && k->stores[i].to == b)
+            return NULL;
+    return b;
+}
+
+static bool overlap(const Buffer *a, const Buffer *b)
+{
+    if (a == b)
+        return true;
+    if (a->space != b->space)
+        return false;
+    switch (a->space) {
+    case BUF_STATE:
+    case BUF_SHARED:
+    case BUF_SCRATCH:
+        return a->offset < b->offset + b->bytes && b->offset < a->offset + a->bytes;
+    case BUF_SEED:
+        return true;
+    case BUF_CONST:
+        return false;
+    default:
+        return a->index == b->index;
+    }
+}
+
+/* A new place joins those that overlap with it: all that do, directly or not, get the number of the first. */
+static void join_place(Places *p, int i)
+{
+    for (int j = 0; j < i; j++) {
+        if (!overlap(p->place[i].buffer, p->place[j].buffer))
+            continue;
+        const int a = p->place[i].scope, b = p->place[j].scope, to = a < b ? a : b;
+        for (int k = 0; k <= i; k++)
+            if (p->place[k].scope == a || p->place[k].scope == b)
+                p->place[k].scope = to;
+    }
+}
+
+static int add_place(Walk *w, const Buffer *b)
+{
+    Places *p = w->out;
+    for (int i = 0; i < p->n; i++)
+        if (p->place[i].buffer == b)
+            return i;
+    if (p->n == p->cap)
+        p->place = arena_grow(w->arena, p->place, &p->cap, sizeof *p->place);
+    p->place[p->n] = (Place){.buffer = b, .scope = p->n};
+    join_place(p, p->n);
+    return p->n++;
+}
+
+static void put_type(Walk *w, DType t, const Shape *s)
+{
+    text_add(&w->text, dtype_text(t));
+    for (int i = 0; i < s->rank; i++)
+        text_printf(&w->text, "%c%lld", i ? ',' : '[', (long long)s->dim[i]);
+}
+
+static void put_place(Walk *w, const Buffer *b)
+{
+    text_printf(&w->text, "@%d:", add_place(w, b));
+    put_type(w, b->dtype, &b->shape);
+    for (int i = 0; i < b->shape.rank; i++)
+        text_printf(&w->text, "%c%lld", i ? ',' : '/', (long long)b->stride[i]);
+}
+
+static void put_node(Walk *w, const Node *n)
+{
+    if (w->number[n->id]) {
+        text_printf(&w->text, "%%%d ", w->number[n->id]);
+        return;
+    }
+    w->number[n->id] = ++w->n_met;
+    const OpInfo *op = op_info(n->op);
+    const bool splat = n->op == OP_CONST && n->attrs.value.data.n == 1;
+    const Buffer *b = splat ? NULL : kernel_readable(w->entry, w->kernel, n);
+    put_type(w, n->type.dtype, &n->type.shape);
+    if (b) {
+        put_place(w, b);
+        text_add(&w->text, " ");
+        return;
+    }
+    text_printf(&w->text, "=%s", op->text);
+    attrs_print(&w->text, op->attrs, &n->attrs);
+    text_add(&w->text, "(");
+    for (int i = 0; i < n->n_in; i++)
+        put_node(w, n->in[i]);
+    text_add(&w->text, ")");
+}
+
+static void put_loops(Walk *w, const Kernel *k)
+{
+    text_printf(&w->text, "%d %d %d ", (int)k->kind, k->vector, k->flat);
+    put_type(w, DT_BOOL, &k->space);
+    for (int i = 0; i < k->space.rank; i++)
+        text_printf(&w->text, " %d", k->order[i]);
+}
+
+void kernel_places(Arena *a, const EntryPlan *e, const Kernel *k, Places *out)
+{
+    Walk w = {.arena = a, .entry = e, .kernel = k, .out = out};
+    *out = (Places){0};
+    w.number = arena_array(a, (size_t)e->graph->n_nodes, sizeof *w.number);
+    text_init(&w.text, a);
+    put_loops(&w, k);
+    for (int i = 0; i < k->n_stores; i++) {
+        text_add(&w.text, "\n");
+        put_place(&w, k->stores[i].to);
+        text_add(&w.text, "<-");
+        put_node(&w, k->stores[i].value);
+    }
+    if (k->contract) {
+        text_add(&w.text, "\ncontract ");
+        put_node(&w, k->contract);
+    }
+    text_add(&w.text, "\nscopes");
+    for (int i = 0; i < out->n; i++)
+        text_printf(&w.text, " %d", out->place[i].scope);
+    out->signature = w.text.s;
+}

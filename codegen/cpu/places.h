@@ -1,0 +1,25 @@
+/* What a kernel reads and writes, and what it computes: the parameters of its function and its signature.
+ *
+ * A kernel's function gets one pointer for each place, so that kernels which differ only in where their values lie are
+ * one function: layers of equal shape, and the forward passes of train, eval and predict, are emitted once. */
+#ifndef HFTAC_CODEGEN_CPU_PLACES_H
+#define HFTAC_CODEGEN_CPU_PLACES_H
+
+#include "ir/plan.h"
+
+typedef struct Place {
+    const Buffer *buffer;
+    int scope; /* the first place with which this one shares memory; itself: none before it */
+} Place;
+
+typedef struct Places {
+    Place *place; /* in the order of first use */
+    int n, cap;
+    const char *signature; /* kernels of equal signature have equal code */
+} Places;
+
+/* Is n's value read from memory by this kernel? Then from this buffer; else NULL. */
+const Buffer *kernel_readable(const EntryPlan *e, const Kernel *k, const Node *n);
+void kernel_places(Arena *a, const EntryPlan *e, const Kernel *k, Places *out);
+
+#endif

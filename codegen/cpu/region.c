@@ -1,0 +1,203 @@
+/* The pointers that kernels get are made here: a part of the frame, plus the model's distance, plus an offset. */
+#include "codegen/cpu/region.h"
+
+#include "runtime/model_abi.h"
+
+typedef struct Region {
+    const RegionInput *in;
+    LLVMContextRef context;
+    LLVMBuilderRef builder;
+    LLVMValueRef function, frame;
+    LLVMValueRef state, scratch; /* of the model */
+    LLVMValueRef model;
+} Region;
+
+static LLVMTypeRef i64_type(const Region *r)
+{
+    return LLVMInt64TypeInContext(r->context);
+}
+
+static LLVMValueRef i64_of(const Region *r, int64_t v)
+{
+    return LLVMConstInt(i64_type(r), (uint64_t)v, 1);
+}
+
+static LLVMTypeRef pointer_type(const Region *r)
+{
+    return LLVMPointerTypeInContext(r->context, 0);
+}
+
+static LLVMValueRef plus_bytes(const Region *r, LLVMValueRef base, LLVMValueRef bytes)
+{
+    return LLVMBuildInBoundsGEP2(r->builder, LLVMInt8TypeInContext(r->context), base, &bytes, 1,
+                                 "");
+}
+
+/* The pointer that stands at base + offset. */
+static LLVMValueRef pointer_at(const Region *r, LLVMValueRef base, int64_t offset)
+{
+    return LLVMBuildLoad2(r->builder, pointer_type(r), plus_bytes(r, base, i64_of(r, offset)),
+                          "");
+}
+
+/* base + fixed + model * per_model, in bytes. */
+static LLVMValueRef model_part(const Region *r, LLVMValueRef base, int64_t fixed,
+                               int64_t per_model)
+{
+    LLVMValueRef p = fixed ? plus_bytes(r, base, i64_of(r, fixed)) : base;
+    if (!per_model)
+        return p;
+    return plus_bytes(r, p, LLVMBuildMul(r->builder, r->model, i64_of(r, per_model), ""));
+}
+
+static const Node *const_node(const EntryPlan *e, const Buffer *b)
+{
+    for (int i = 0; i < e->graph->n_nodes; i++)
+        if (e->buffer[i] == b)
+            return e->graph->nodes[i];
+    diag_internal(NULL, "no constant is held by buffer %s", b->name);
+}
+
+static LLVMValueRef table_element(const Region *r, DType t, double v)
+{
+    switch (t) {
+    case DT_F32:
+        return LLVMConstReal(LLVMFloatTypeInContext(r->context), v);
+    case DT_F64:
+        return LLVMConstReal(LLVMDoubleTypeInContext(r->context), v);
+    case DT_BOOL:
+        return LLVMConstInt(LLVMInt8TypeInContext(r->context), v != 0, 0);
+    default:
+        return LLVMConstInt(LLVMIntTypeInContext(r->context, 8 * (unsigned)dtype_bytes(t)),
+                            (uint64_t)(int64_t)v, 1);
+    }
+}
+
+/* The table of a constant as data of the module. */
+static LLVMValueRef const_table(const Region *r, const Buffer *b)
+{
+    Arena *a = r->in->arena;
+    const Node *n = const_node(r->in->entry, b);
+    const RealList *data = &n->attrs.value.data;
+    const char *name = arena_printf(a, "const.%s.%s", r->in->entry->graph->name, n->name);
+    LLVMValueRef global = LLVMGetNamedGlobal(r->in->module, name);
+    if (global)
+        return global;
+    const int64_t count = shape_count(&n->type.shape);
+    LLVMValueRef *v = arena_array(a, (size_t)count, sizeof *v);
+    for (int64_t i = 0; i < count; i++)
+        v[i] = table_element(r, n->type.dtype, data->v[data->n == 1 ? 0 : i]);
+    LLVMValueRef init = LLVMConstArray2(LLVMTypeOf(v[0]), v, (uint64_t)count);
+    global = LLVMAddGlobal(r->in->module, LLVMTypeOf(init), name);
+    LLVMSetInitializer(global, init);
+    LLVMSetGlobalConstant(global, 1);
+    LLVMSetLinkage(global, LLVMInternalLinkage);
+    LLVMSetAlignment(global, 64);
+    return global;
+}
+
+static LLVMValueRef buffer_pointer(const Region *r, const Buffer *b)
+{
+    const int64_t per_model = b->per_model ? b->model_bytes : 0;
+    switch (b->space) {
+    case BUF_STATE:
+        return model_part(r, r->state, b->offset, 0);
+    case BUF_SCRATCH:
+        return model_part(r, r->scratch, b->offset, 0);
+    case BUF_SHARED:
+        return model_part(r, pointer_at(r, r->frame, offsetof(HftacFrame, shared)), b->offset,
+                          0);
+    case BUF_INPUT:
+        return model_part(
+            r,
+            pointer_at(r, pointer_at(r, r->frame, offsetof(HftacFrame, inputs)), 8 * b->index),
+            0, per_model);
+    case BUF_OUTPUT:
+        return model_part(
+            r,
+            pointer_at(r, pointer_at(r, r->frame, offsetof(HftacFrame, outputs)), 8 * b->index),
+            0, per_model);
+    case BUF_HYPER:
+        return model_part(r, pointer_at(r, r->frame, offsetof(HftacFrame, hypers)),
+                          8 * b->index, per_model);
+    case BUF_SCALAR:
+        return model_part(r, pointer_at(r, r->frame, offsetof(HftacFrame, scalars)),
+                          8 * b->index, 0);
+    case BUF_SEED:
+        return model_part(r, pointer_at(r, r->frame, offsetof(HftacFrame, seeds)), 0,
+                          per_model);
+    case BUF_RESULT:
+        return model_part(r, pointer_at(r, r->frame, offsetof(HftacFrame, results)),
+                          8 * b->index, per_model);
+    case BUF_CONST:
+        return const_table(r, b);
+    }
+    diag_internal(NULL, "buffer %s is nowhere", b->name);
+}
+
+static void call_kernels(const Region *r)
+{
+    for (int i = 0; i < r->in->n; i++) {
+        const KernelCall *c = &r->in->calls[i];
+        LLVMValueRef *arg = arena_array(r->in->arena, (size_t)c->places->n, sizeof *arg);
+        for (int k = 0; k < c->places->n; k++)
+            arg[k] = buffer_pointer(r, c->places->place[k].buffer);
+        LLVMBuildCall2(r->builder, LLVMGlobalGetValueType(c->function), c->function, arg,
+                       (unsigned)c->places->n, "");
+    }
+}
+
+static void begin(Region *r, const RegionInput *in, const char *name)
+{
+    *r = (Region){.in = in, .context = LLVMGetModuleContext(in->module)};
+    LLVMTypeRef params[3] = {pointer_type(r), i64_type(r), i64_type(r)};
+    LLVMTypeRef type = LLVMFunctionType(LLVMVoidTypeInContext(r->context), params, 3, 0);
+    r->function = LLVMAddFunction(in->module, name, type);
+    LLVMSetLinkage(r->function, LLVMInternalLinkage);
+    r->frame = LLVMGetParam(r->function, 0);
+    r->builder = LLVMCreateBuilderInContext(r->context);
+    LLVMPositionBuilderAtEnd(r->builder,
+                             LLVMAppendBasicBlockInContext(r->context, r->function, "entry"));
+    r->state = pointer_at(r, r->frame, offsetof(HftacFrame, state));
+    r->scratch = pointer_at(r, r->frame, offsetof(HftacFrame, scratch));
+    r->model = i64_of(r, 0);
+}
+
+static LLVMValueRef end(Region *r)
+{
+    LLVMBuildRetVoid(r->builder);
+    LLVMDisposeBuilder(r->builder);
+    return r->function;
+}
+
+LLVMValueRef region_shared(const RegionInput *in, const char *name)
+{
+    Region r;
+    begin(&r, in, name);
+    call_kernels(&r);
+    return end(&r);
+}
+
+/* for (b = lo; b < hi; b++) all kernels of model b. */
+LLVMValueRef region_models(const RegionInput *in, const char *name)
+{
+    Region r;
+    begin(&r, in, name);
+    LLVMBuilderRef b = r.builder;
+    LLVMBasicBlockRef entry = LLVMGetInsertBlock(b);
+    LLVMBasicBlockRef loop = LLVMAppendBasicBlockInContext(r.context, r.function, "model");
+    LLVMBasicBlockRef done = LLVMAppendBasicBlockInContext(r.context, r.function, "done");
+    LLVMValueRef lo = LLVMGetParam(r.function, 1), hi = LLVMGetParam(r.function, 2);
+    LLVMBuildCondBr(b, LLVMBuildICmp(b, LLVMIntSLT, lo, hi, ""), loop, done);
+    LLVMPositionBuilderAtEnd(b, loop);
+    r.model = LLVMBuildPhi(b, i64_type(&r), "b");
+    r.state = model_part(&r, r.state, 0, in->plan->state_bytes);
+    call_kernels(&r);
+    LLVMValueRef next = LLVMBuildAdd(b, r.model, i64_of(&r, 1), "");
+    LLVMBuildCondBr(b, LLVMBuildICmp(b, LLVMIntSLT, next, hi, ""), loop, done);
+    LLVMValueRef value[2] = {lo, next};
+    LLVMBasicBlockRef from[2] = {entry, loop};
+    LLVMAddIncoming(r.model, value, from, 2);
+    LLVMPositionBuilderAtEnd(b, done);
+    return end(&r);
+}
