@@ -112,7 +112,7 @@ static hftac_status check_part(const ElfView *e, const Elf64_Phdr *p)
 }
 
 static hftac_status check_relocations(const ElfView *e, uint64_t address, uint64_t bytes,
-                                      uint64_t n_symbols)
+                                      uint64_t n_relative, uint64_t n_symbols)
 {
     const unsigned char *p = hft_elf_at(e, address, bytes);
     if (!p || bytes % sizeof(Elf64_Rela) != 0)
@@ -124,6 +124,8 @@ static hftac_status check_relocations(const ElfView *e, uint64_t address, uint64
         if (type != R_X86_64_RELATIVE && type != R_X86_64_64 && type != R_X86_64_GLOB_DAT &&
             type != R_X86_64_JUMP_SLOT)
             return hft_elf_damaged(e, "it has a relocation of an unexpected kind");
+        if (type != R_X86_64_RELATIVE && at / sizeof r < n_relative)
+            return hft_elf_damaged(e, "its relocations are not in order");
         if (!hft_elf_in_memory(e, r.r_offset, 8, PF_W))
             return hft_elf_damaged(e, "a relocation points outside of it");
         if (type != R_X86_64_RELATIVE && ELF64_R_SYM(r.r_info) >= n_symbols &&
@@ -133,54 +135,53 @@ static hftac_status check_relocations(const ElfView *e, uint64_t address, uint64
     return HFTAC_OK;
 }
 
-static hftac_status read_dynamic_entry(const ElfView *e, const Elf64_Dyn *d, ElfDynamic *out)
+/* The tags that a model.so has: nothing that needs another library, runs code at load time, or
+ * changes the text. */
+static const struct {
+    int64_t tag;
+    size_t field;
+} tags[] = {
+    {DT_RELA, offsetof(ElfDynamic, rela)},
+    {DT_RELASZ, offsetof(ElfDynamic, rela_bytes)},
+    {DT_RELAENT, offsetof(ElfDynamic, rela_size)},
+    {DT_RELACOUNT, offsetof(ElfDynamic, n_relative)},
+    {DT_JMPREL, offsetof(ElfDynamic, jmprel)},
+    {DT_PLTRELSZ, offsetof(ElfDynamic, jmprel_bytes)},
+    {DT_PLTREL, offsetof(ElfDynamic, jmprel_kind)},
+    {DT_PLTGOT, offsetof(ElfDynamic, got)},
+    {DT_SYMTAB, offsetof(ElfDynamic, symtab)},
+    {DT_SYMENT, offsetof(ElfDynamic, symbol_size)},
+    {DT_STRTAB, offsetof(ElfDynamic, strtab)},
+    {DT_STRSZ, offsetof(ElfDynamic, strtab_bytes)},
+    {DT_SONAME, offsetof(ElfDynamic, soname)},
+    {DT_HASH, offsetof(ElfDynamic, hash)},
+    {DT_GNU_HASH, offsetof(ElfDynamic, gnu_hash)},
+    {DT_FLAGS, offsetof(ElfDynamic, flags)},
+    {DT_FLAGS_1, offsetof(ElfDynamic, flags_1)},
+};
+
+static hftac_status read_dynamic_entry(const ElfView *e, const Elf64_Dyn *entry, ElfDynamic *d)
 {
-    switch (d->d_tag) {
-    case DT_NEEDED:
+    if (entry->d_tag == DT_NEEDED)
         return hft_elf_damaged(e, "it depends on other libraries");
-    case DT_INIT:
-    case DT_INIT_ARRAY:
-    case DT_PREINIT_ARRAY:
-    case DT_FINI:
-    case DT_FINI_ARRAY:
-        return hft_elf_damaged(e, "it has code that runs when it is loaded");
-    case DT_TEXTREL:
-    case DT_REL:
-    case DT_VERSYM:
-    case DT_VERNEED:
-    case DT_RELR:
-        return hft_elf_damaged(e, "it has relocations of an unexpected kind");
-    case DT_RELA:
-        out->rela = d->d_un.d_ptr;
-        break;
-    case DT_RELASZ:
-        out->rela_bytes = d->d_un.d_val;
-        break;
-    case DT_JMPREL:
-        out->jmprel = d->d_un.d_ptr;
-        break;
-    case DT_PLTRELSZ:
-        out->jmprel_bytes = d->d_un.d_val;
-        break;
-    case DT_SYMTAB:
-        out->symtab = d->d_un.d_ptr;
-        break;
-    case DT_STRTAB:
-        out->strtab = d->d_un.d_ptr;
-        break;
-    case DT_STRSZ:
-        out->strtab_bytes = d->d_un.d_val;
-        break;
-    case DT_HASH:
-        out->hash = d->d_un.d_ptr;
-        break;
-    case DT_GNU_HASH:
-        out->gnu_hash = d->d_un.d_ptr;
-        break;
-    default:
-        break;
-    }
-    return HFTAC_OK;
+    for (size_t i = 0; i < sizeof tags / sizeof tags[0]; i++)
+        if (tags[i].tag == entry->d_tag) {
+            memcpy((char *)d + tags[i].field, &entry->d_un.d_val, sizeof(uint64_t));
+            return HFTAC_OK;
+        }
+    return hft_elf_damaged(e, "its dynamic section has an entry of an unexpected kind");
+}
+
+static bool dynamic_makes_sense(const ElfView *e, const ElfDynamic *d)
+{
+    const uint64_t rows = d->rela_bytes / sizeof(Elf64_Rela);
+    return d->symtab && d->strtab && d->symbol_size == sizeof(Elf64_Sym) &&
+           !d->rela == !d->rela_bytes && !d->jmprel == !d->jmprel_bytes &&
+           (!d->rela || d->rela_size == sizeof(Elf64_Rela)) &&
+           (!d->jmprel || (d->jmprel_kind == DT_RELA && d->got)) && d->n_relative <= rows &&
+           (!d->got || hft_elf_in_memory(e, d->got, 24, PF_W)) && d->soname < d->strtab_bytes &&
+           (d->flags & ~(uint64_t)(DF_BIND_NOW | DF_SYMBOLIC)) == 0 &&
+           (d->flags_1 & ~(uint64_t)DF_1_NOW) == 0;
 }
 
 static hftac_status read_dynamic(const ElfView *e, const Segment *segment, ElfDynamic *d)
@@ -193,7 +194,9 @@ static hftac_status read_dynamic(const ElfView *e, const Segment *segment, ElfDy
         Elf64_Dyn entry;
         memcpy(&entry, p + at, sizeof entry);
         if (entry.d_tag == DT_NULL)
-            return HFTAC_OK;
+            return dynamic_makes_sense(e, d)
+                       ? HFTAC_OK
+                       : hft_elf_damaged(e, "its dynamic section makes no sense");
         const hftac_status s = read_dynamic_entry(e, &entry, d);
         if (s)
             return s;
@@ -212,9 +215,9 @@ static hftac_status check_dynamic(const Elf *elf)
     if (!s)
         s = hft_elf_check_symbols(e, &d, &n_symbols);
     if (!s && d.rela_bytes)
-        s = check_relocations(e, d.rela, d.rela_bytes, n_symbols);
+        s = check_relocations(e, d.rela, d.rela_bytes, d.n_relative, n_symbols);
     if (!s && d.jmprel_bytes)
-        s = check_relocations(e, d.jmprel, d.jmprel_bytes, n_symbols);
+        s = check_relocations(e, d.jmprel, d.jmprel_bytes, 0, n_symbols);
     return s;
 }
 

@@ -11,10 +11,12 @@ typedef struct ElfView {
     ElfLayout *layout;
 } ElfView;
 
-/* Where the dynamic section says things are; 0: nothing said. */
+/* What the dynamic section says, by tag; 0: nothing. */
 typedef struct ElfDynamic {
-    uint64_t rela, rela_bytes, jmprel, jmprel_bytes, symtab, strtab, strtab_bytes, hash,
-        gnu_hash;
+    uint64_t rela, rela_bytes, rela_size, n_relative;
+    uint64_t jmprel, jmprel_bytes, jmprel_kind, got;
+    uint64_t symtab, symbol_size, strtab, strtab_bytes, soname, hash, gnu_hash;
+    uint64_t flags, flags_1;
 } ElfDynamic;
 
 /* HFTAC_MODEL, "PATH: not a usable model.so: WHAT". */

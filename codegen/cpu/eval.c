@@ -209,8 +209,7 @@ static LLVMValueRef eval_random(Emit *e, const Node *n, const Index *i)
     LLVMValueRef seed = emit_eval(e, n->in[0], &none);
     LLVMValueRef step = emit_eval(e, n->in[1], &none);
     const Affine element = index_flatten(&e->space, &n->type.shape, i);
-    return emit_philox(e, seed, step, philox_path_hash(n->attrs.random.path),
-                       emit_affine(e, &element));
+    return emit_philox_at(e, seed, step, philox_path_hash(n->attrs.random.path), &element);
 }
 
 /* t = (i - start) / step on one axis of a pad, and the condition under which that is an element. */
