@@ -245,6 +245,8 @@ static bool takes_reals(OpCode op)
     case OP_SQRT:
     case OP_EXP:
     case OP_LOG:
+    case OP_EXPM1:
+    case OP_LOG1P:
     case OP_SIN:
     case OP_COS:
     case OP_TANH:

@@ -153,6 +153,10 @@ static double eval_real(ScalarFn f, double a, double b, double c)
         return exp(a);
     case SC_LOG:
         return log(a);
+    case SC_EXPM1:
+        return expm1(a);
+    case SC_LOG1P:
+        return log1p(a);
     case SC_SIN:
         return sin(a);
     case SC_COS:

@@ -174,6 +174,18 @@ void grad_log(Adjoint *c)
         adjoint_add(c, 0, divide(c, c->g, c->in[0]));
 }
 
+void grad_expm1(Adjoint *c)
+{
+    if (adjoint_wanted(c, 0))
+        adjoint_add(c, 0, mul(c, c->g, build2(c->b, OP_ADD, c->y, adjoint_const(c, 1))));
+}
+
+void grad_log1p(Adjoint *c)
+{
+    if (adjoint_wanted(c, 0))
+        adjoint_add(c, 0, divide(c, c->g, build2(c->b, OP_ADD, c->in[0], adjoint_const(c, 1))));
+}
+
 void grad_sin(Adjoint *c)
 {
     if (adjoint_wanted(c, 0))

@@ -77,6 +77,8 @@ REAL1(real_floor, fm_floor)
 REAL1(real_sqrt, fm_sqrt)
 REAL1(real_exp, math_exp)
 REAL1(real_log, math_log)
+REAL1(real_expm1, math_expm1)
+REAL1(real_log1p, math_log1p)
 REAL1(real_sin, math_sin)
 REAL1(real_cos, math_cos)
 REAL1(real_tanh, math_tanh)
@@ -408,6 +410,8 @@ static const ScalarRow rows[SC_COUNT] = {
     [SC_SQRT] = {real_sqrt, NULL},
     [SC_EXP] = {real_exp, NULL},
     [SC_LOG] = {real_log, NULL},
+    [SC_EXPM1] = {real_expm1, NULL},
+    [SC_LOG1P] = {real_log1p, NULL},
     [SC_SIN] = {real_sin, NULL},
     [SC_COS] = {real_cos, NULL},
     [SC_TANH] = {real_tanh, NULL},

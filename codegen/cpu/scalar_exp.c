@@ -89,6 +89,18 @@ static Val expm1_positive(Fm f, Val x)
     return fm_fma(f, two_n, expm1_reduced(f, r), fm_sub(f, two_n, fm_const(f, 1.0)));
 }
 
+/* 2 (2^(n-1) p + (2^(n-1) - 1/2)) with p = e^r - 1: half of everything, so that 2^n may overflow where e^x does not.
+ * Below -40 it rounds to -1. */
+Val math_expm1(Fm f, Val x)
+{
+    const double most = f.wide ? 710.0 : 89.0;
+    Val n, r = reduce(f, fm_clamp(f, x, -40.0, most), NULL, &n);
+    Val half = fm_exp2i(f, LLVMBuildSub(f.b, n, fm_iconst(f, 1), ""));
+    Val sum = fm_fma(f, half, expm1_reduced(f, r), fm_sub(f, half, fm_const(f, 0.5)));
+    /* -0 as it is */
+    return fm_select(f, fm_cmpc(f, LLVMRealOEQ, x, 0.0), x, fm_add(f, sum, sum));
+}
+
 /* The quotient of top by sum = x + y, |x| >= |y|, corrected for the sum's rounding error; inverse is about 1 / sum. */
 static Val divide_by_sum(Fm f, Val top, Val x, Val y, Val sum, Val quotient, Val inverse)
 {

@@ -79,6 +79,18 @@ Val math_log(Fm f, Val x)
     return fm_select(f, fm_cmpc(f, LLVMRealOLT, x, INFINITY), r, x);
 }
 
+/* log(u) for u = 1 + x rounded, plus what was lost: (x - (u - 1)) / u, exact where |x| < 1; for larger x, what is lost of
+ * the 1 does not matter. */
+Val math_log1p(Fm f, Val x)
+{
+    Val one = fm_const(f, 1.0), u = fm_add(f, one, x);
+    Val lost = fm_div(f, fm_sub(f, x, fm_sub(f, u, one)), u);
+    Val inside = fm_and(f, fm_cmpc(f, LLVMRealOGT, u, 0.0), fm_cmpc(f, LLVMRealOLT, x, 1.0));
+    Val r = fm_add(f, math_log(f, u), fm_select(f, inside, lost, fm_const(f, 0.0)));
+    /* -0 as it is */
+    return fm_select(f, fm_cmpc(f, LLVMRealOEQ, x, 0.0), x, r);
+}
+
 /* log(2^e m) as hi + *lo, |lo| <= ulp(hi). */
 static Val log_pair(Fm f, Val m, Val e, Val *lo)
 {

@@ -6,10 +6,12 @@
 #include "codegen/cpu/scalar_build.h"
 
 Val math_exp(Fm f, Val x);
+Val math_expm1(Fm f, Val x);
 Val math_tanh(Fm f, Val x);
 Val math_sigmoid(Fm f, Val x);
 Val math_erf(Fm f, Val x);
 Val math_log(Fm f, Val x);
+Val math_log1p(Fm f, Val x);
 Val math_pow(Fm f, Val x, Val y);
 Val math_sin(Fm f, Val x);
 Val math_cos(Fm f, Val x);

@@ -71,6 +71,7 @@ static const char *const forms[SC_COUNT] = {
     [SC_CEIL] = "ceil($0)",       [SC_SQRT] = "sqrt($0)",       [SC_EXP] = "exp($0)",
     [SC_LOG] = "log($0)",         [SC_SIN] = "sin($0)",         [SC_COS] = "cos($0)",
     [SC_TANH] = "tanh($0)",       [SC_ERF] = "erf($0)",         [SC_SIGMOID] = "hf_sigmoid($0)",
+    [SC_EXPM1] = "expm1($0)",     [SC_LOG1P] = "log1p($0)",
     [SC_RELU] = "hf_relu($0)",    [SC_ISFINITE] = "hf_finite($0)", [SC_CAST] = "($t)$0",
     [SC_IDENTITY] = "$0",
 };

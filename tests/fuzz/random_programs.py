@@ -548,6 +548,13 @@ class Program:
         x = self.some(rank=1)
         return self.r.choice([f"mean(square({x.name}))", f"0.01 * sum(abs({x.name}))", f"mean({x.name} * {x.name}) ** 0.5", f"0.1 * mean({x.name})"])
 
+    def leftovers(self):
+        """Most values that nothing reads go into the loss, so that they and their gradients are computed."""
+        text = "\n".join(self.body)
+        unread = [v for v in self.pool if v.name.startswith("t") and v.cls in "fb" and text.count(v.name) == 1 + text.count(v.name + "0")]
+        keep = [v for v in unread if self.chance(0.7)][-6:]
+        return [f"{self.r.choice(['0.3 * mean', '0.05 * sum', 'mean'])}({self.r.choice(['sin(3 * {})', 'square({} - 0.2)', '{} * 0.7'])})".replace("{}", v.name) for v in keep]
+
     def optimizer(self):
         r = self.r
         lr = self.hyper("lr", 0.01, "log(1e-4 .. 0.05)") if self.chance(0.8) else "0.01"
@@ -595,7 +602,7 @@ class Program:
         if self.chance(0.15):
             lines.append('freeze "head*.bias"' if "head" in " ".join(self.layers) else 'freeze "none.*"')
         if self.chance(0.2):
-            lines.append('no_decay "*.bias", "ln*"')
+            lines.append('no_decay "*.bias", "head*"')
         if self.chance(0.2):
             lines.append('init "*.weight" normal(std = 0.3)')
         return lines
@@ -621,6 +628,7 @@ class Program:
         losses = [self.loss_term() for _ in range(self.r.choice([1, 1, 1, 2, 3]))]
         if not any("head" in l for l in losses):
             losses.append(f"mean(square({self.head_vector(2).name}))")
+        losses += self.leftovers()
         if self.chance(0.3):
             v = self.some(rank=1)
             self.metrics.append(f"metric {self.fresh('m')} = {self.r.choice(['mean', 'max', 'sum'])}({v.name})")

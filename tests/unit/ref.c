@@ -189,6 +189,10 @@ static double scalar(const Node *n, DType t, const double *x)
         return exp(x[0]);
     case SC_LOG:
         return log(x[0]);
+    case SC_EXPM1:
+        return expm1(x[0]);
+    case SC_LOG1P:
+        return log1p(x[0]);
     case SC_SIN:
         return sin(x[0]);
     case SC_COS:
@@ -474,6 +478,20 @@ static void eval_node(const Eval *e, const Node *n, double *out)
     f(e, n, out);
 }
 
+/* Views only move what was rounded already. */
+static void add_noise(const RefWorld *w, const Node *n, double *v)
+{
+    const OpKind k = op_info(n->op)->kind;
+    if (w->noise == 0 || k == KIND_VIEW || k == KIND_LEAF || dtype_class(n->type.dtype) != DTC_REAL)
+        return;
+    const int64_t count = shape_count(&n->type.shape);
+    for (int64_t i = 0; i < count; i++)
+        if (v[i] != floor(v[i])) {
+            const uint32_t r = ref_random(w->noise_seed, (uint64_t)n->id, "noise", (uint64_t)i);
+            v[i] *= 1 + w->noise * (r * 0x1p-31 - 1);
+        }
+}
+
 double **ref_evaluate(Arena *a, const Graph *g, const RefWorld *w)
 {
     Eval e = {.arena = a, .graph = g, .world = w};
@@ -482,6 +500,7 @@ double **ref_evaluate(Arena *a, const Graph *g, const RefWorld *w)
         const Node *n = g->nodes[i];
         e.value[i] = arena_array(a, (size_t)shape_count(&n->type.shape), sizeof **e.value);
         eval_node(&e, n, e.value[i]);
+        add_noise(w, n, e.value[i]);
     }
     return e.value;
 }

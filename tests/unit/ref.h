@@ -18,6 +18,10 @@ typedef struct RefWorld {
     const RefBinding *bindings;
     int n_bindings;
     uint64_t seed;
+    /* Not 0: each real value computed that is no whole number is off by up to this part of it, at random by `noise_seed`: how far
+     * results move tells how far rounding may move them. */
+    double noise;
+    uint64_t noise_seed;
 } RefWorld;
 
 /* The values of all nodes, by id, each row-major.  A leaf without a binding, or an operator that the reference

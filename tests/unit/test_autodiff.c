@@ -49,6 +49,8 @@ UNARY(do_abs, OP_ABS)
 UNARY(do_sqrt, OP_SQRT)
 UNARY(do_exp, OP_EXP)
 UNARY(do_log, OP_LOG)
+UNARY(do_expm1, OP_EXPM1)
+UNARY(do_log1p, OP_LOG1P)
 UNARY(do_sin, OP_SIN)
 UNARY(do_cos, OP_COS)
 UNARY(do_tanh, OP_TANH)
@@ -191,6 +193,8 @@ static const Case cases[] = {
     {"sqrt", do_sqrt, {1, {5}, {0}}, {0, {0}, {0}}, 0.2, 2},
     {"exp", do_exp, {1, {5}, {0}}, {0, {0}, {0}}, -1, 1},
     {"log", do_log, {1, {5}, {0}}, {0, {0}, {0}}, 0.2, 2},
+    {"expm1", do_expm1, {1, {5}, {0}}, {0, {0}, {0}}, -1, 1},
+    {"log1p", do_log1p, {1, {5}, {0}}, {0, {0}, {0}}, -0.8, 2},
     {"sin", do_sin, {1, {5}, {0}}, {0, {0}, {0}}, -3, 3},
     {"cos", do_cos, {1, {5}, {0}}, {0, {0}, {0}}, -3, 3},
     {"tanh", do_tanh, {1, {5}, {0}}, {0, {0}, {0}}, -1, 1},

@@ -84,6 +84,16 @@ static long double ref_log(long double x, long double y)
     (void)y;
     return logl(x);
 }
+static long double ref_expm1(long double x, long double y)
+{
+    (void)y;
+    return expm1l(x);
+}
+static long double ref_log1p(long double x, long double y)
+{
+    (void)y;
+    return log1pl(x);
+}
 static long double ref_sin(long double x, long double y)
 {
     (void)y;
@@ -191,6 +201,8 @@ typedef struct RealCase {
 static const RealCase real_cases[] = {
     {SC_EXP,     ref_exp,     1.0, 1.0, -110, 90,   INFINITY, INFINITY, 0, 0},
     {SC_LOG,     ref_log,     1.0, 1.0, 0, 4,       INFINITY, INFINITY, 0, 0},
+    {SC_EXPM1,   ref_expm1,   2.0, 2.0, -50, 90,    INFINITY, INFINITY, 0, 0},
+    {SC_LOG1P,   ref_log1p,   2.0, 2.0, -1, 4,      INFINITY, INFINITY, 0, 0},
     {SC_TANH,    ref_tanh,    2.0, 2.0, -10, 10,    INFINITY, INFINITY, 0, 0},
     {SC_SIGMOID, ref_sigmoid, 2.0, 2.0, -110, 40,   INFINITY, INFINITY, 0, 0},
     {SC_ERF,     ref_erf,     2.0, 2.0, -5, 5,      INFINITY, INFINITY, 0, 0},
