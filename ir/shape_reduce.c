@@ -48,9 +48,8 @@ bool shape_rule_argreduce(const ShapeContext *c, const Node *n, Type *type)
     unsigned bits;
     if (!axes_fit(c, n, &bits) || !shape_need_number(c, n, 0))
         return false;
-    if (n->attrs.axes.dims.n != 1)
-        return shape_fail(c, "%s: needs exactly one axis, not %d", shape_op(n),
-                          n->attrs.axes.dims.n);
+    if (n->attrs.axes.dims.n == 0)
+        return shape_fail(c, "%s: needs an axis", shape_op(n));
     type->dtype = DT_I64;
     type->shape = reduced(&n->in[0]->type.shape, bits, n->attrs.axes.keepdim);
     return true;

@@ -16,7 +16,7 @@ check() {
 "$bin/train_digits" "$tmp/digits.so" "$root/samples/data/digits-train.safetensors" "$root/samples/data/digits-test.safetensors" >"$tmp/c.txt"
 check "the C client" "$tmp/c.txt"
 if command -v python3 >/dev/null; then
-    python3 "$root/samples/train_digits.py" "$tmp/digits.so" "$root/samples/data/digits-train.safetensors" \
+    HFTAC_LIBRARY=$(dirname "$bin")/lib/libhftac.so python3 "$root/samples/train_digits.py" "$tmp/digits.so" "$root/samples/data/digits-train.safetensors" \
         "$root/samples/data/digits-test.safetensors" >"$tmp/py.txt"
     check "the Python client" "$tmp/py.txt"
 else

@@ -17,6 +17,7 @@ typedef struct Row {
 
 static const Row rows[] = {
     {"linear", "Linear", "in_features", ""},
+    {"prelu", "PReLU", "", ""},
     {"layer_norm", "LayerNorm", "", ""},
     {"matmul", "$0 @ $1", "", ""},
     {"add", "$0 + $1", "", ""},
