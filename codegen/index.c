@@ -6,6 +6,8 @@
 
 #include <string.h>
 
+#include "ir/shape.h"
+
 void index_space_init(IndexSpace *s, Arena *a, int n_lanes)
 {
     *s = (IndexSpace){.arena = a};
@@ -217,6 +219,11 @@ void affine_split(IndexSpace *s, const Affine *a, int64_t d, Affine *quotient, A
         *rest = affine_plus(&fine, -block * d);
         return;
     }
+    if (lo < 0) { /* quotients of negative numbers are not computed */
+        const int64_t up = -floor_div(lo, d);
+        fine = affine_plus(&fine, up * d);
+        coarse = affine_plus(&coarse, -up);
+    }
     const int64_t g = common_factor(s, &fine, d);
     Affine q, r;
     if (g > 1) {
@@ -367,18 +374,71 @@ static Index sliced(const Node *view, const Index *i)
     return r;
 }
 
+static Shape axes_between(const Shape *s, int first, int end)
+{
+    Shape r = {.rank = end - first};
+    for (int k = first; k < end; k++)
+        r.dim[k - first] = s->dim[k];
+    return r;
+}
+
+/* Runs of axes with equal numbers of elements, as short as possible, are counted through on their own. */
+static Index reshaped(IndexSpace *s, const Node *view, const Index *i)
+{
+    const Shape *to = &view->type.shape, *from = &view->in[0]->type.shape;
+    Index r = {.rank = from->rank};
+    for (int t = 0, f = 0; t < to->rank || f < from->rank;) {
+        const int t0 = t, f0 = f;
+        int64_t a = t < to->rank ? to->dim[t++] : 1, b = f < from->rank ? from->dim[f++] : 1;
+        while (a != b) {
+            if (a < b)
+                a *= to->dim[t++];
+            else
+                b *= from->dim[f++];
+        }
+        const Shape outer = axes_between(to, t0, t), inner = axes_between(from, f0, f);
+        Index part = {.rank = t - t0};
+        for (int k = t0; k < t; k++)
+            part.at[k - t0] = i->at[k];
+        part = index_unflatten(s, &inner, NULL, index_flatten(s, &outer, &part));
+        for (int k = f0; k < f; k++)
+            r.at[k] = part.at[k - f0];
+    }
+    return r;
+}
+
+static Index windowed(const Node *view, const Index *i)
+{
+    const Attrs *a = &view->attrs;
+    const int rank = view->in[0]->type.shape.rank;
+    int tap[MAX_RANK];
+    const int taps = window_taps(a, rank, tap);
+    Index r = {.rank = rank};
+    for (int k = 0; k < rank; k++) {
+        const Affine along = affine_scale(&i->at[taps + k], a->window.step.v[k]);
+        r.at[k] = affine_plus(&along, a->window.start.v[k]);
+        if (tap[k] < 0)
+            continue;
+        const Affine across = affine_scale(&i->at[tap[k]], a->window.dilation.v[k]);
+        r.at[k] = affine_add(&r.at[k], &across);
+    }
+    return r;
+}
+
 Index index_view(IndexSpace *s, const Node *view, const Index *i)
 {
     const Shape *from = &view->in[0]->type.shape;
     switch (op_info(view->op)->data) {
     case VIEW_RESHAPE:
-        return index_unflatten(s, from, NULL, index_flatten(s, &view->type.shape, i));
+        return reshaped(s, view, i);
     case VIEW_EXPAND:
         return index_broadcast(from, i);
     case VIEW_PERMUTE:
         return permuted(view, i);
     case VIEW_SLICE:
         return sliced(view, i);
+    case VIEW_WINDOW:
+        return windowed(view, i);
     case VIEW_LAYOUT:
         return *i;
     default:

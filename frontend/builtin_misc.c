@@ -77,6 +77,17 @@ Value builtin_detach(const Call *c)
     return value_node(build1(&c->e->b, OP_DETACH, x->node), x->weak);
 }
 
+Value builtin_is_same(const Call *c)
+{
+    const Value *a = &c->arg[0], *b = &c->arg[1];
+    return value_bool(a->kind == V_TENSOR && b->kind == V_TENSOR && a->node == b->node);
+}
+
+Value builtin_is_list(const Call *c)
+{
+    return value_bool(c->arg[0].kind == V_LIST || c->arg[0].kind == V_RANGE);
+}
+
 Value builtin_is_tensor(const Call *c)
 {
     return value_bool(c->arg[0].kind == V_TENSOR);
@@ -207,7 +218,7 @@ static Node *sum_all(Elab *e, Node *x)
 Value builtin_average(const Call *c)
 {
     Elab *e = c->e;
-    int64_t all[MAX_RANK] = {0, 1, 2, 3, 4, 5, 6, 7};
+    int64_t all[MAX_RANK] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9};
     const Value real = math_real(e, c->arg[0]);
     Node *x = math_strong(e, &real, c->loc[0], "what is averaged");
     if (x == NULL)

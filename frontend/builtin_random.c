@@ -3,7 +3,7 @@
 
 #include <math.h>
 
-Node *random_bits(Elab *e, const char *path, const Shape *shape, Node *step)
+static Node *random_bits(Elab *e, const char *path, const Shape *shape, Node *step)
 {
     Attrs attrs;
     attrs_default(ATTR_random, &attrs);

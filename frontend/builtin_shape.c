@@ -333,35 +333,13 @@ Value builtin_chunk(const Call *c)
 /* x with `before` and `after` zeros round axis d. */
 static Node *pad_axis(Elab *e, Node *x, int d, int64_t before, int64_t after)
 {
-    Attrs attrs;
-    attrs_default(ATTR_slice, &attrs);
-    const int rank = x->type.shape.rank;
-    attrs.slice.start.n = attrs.slice.step.n = attrs.slice.size.n = rank;
-    for (int i = 0; i < rank; i++) {
-        attrs.slice.start.v[i] = i == d ? before : 0;
-        attrs.slice.step.v[i] = 1;
-        attrs.slice.size.v[i] = x->type.shape.dim[i] + (i == d ? before + after : 0);
+    int64_t start[MAX_RANK], step[MAX_RANK], size[MAX_RANK];
+    for (int i = 0; i < x->type.shape.rank; i++) {
+        start[i] = i == d ? before : 0;
+        step[i] = 1;
+        size[i] = x->type.shape.dim[i] + (i == d ? before + after : 0);
     }
-    return build(&e->b, OP_PAD, &attrs, 1, &x);
-}
-
-Value builtin_pad_dim(const Call *c)
-{
-    bool weak;
-    int d;
-    int64_t before, after;
-    Node *x = tensor(c, 0, &weak);
-    if (x == NULL || !value_to_dim(c->e, &c->arg[1], c->loc[1], x->type.shape.rank, &d) ||
-        !value_to_int(c->e, &c->arg[2], c->loc[2], "the padding", &before) ||
-        !value_to_int(c->e, &c->arg[3], c->loc[3], "the padding", &after))
-        return value_error();
-    if (before < 0 || after < 0 || before > 1 << 30 || after > 1 << 30) {
-        diag_error(c->e->diag, c->at, "the padding must be between 0 and 2^30");
-        return value_error();
-    }
-    if (before == 0 && after == 0)
-        return c->arg[0];
-    return value_node(pad_axis(c->e, x, d, before, after), weak);
+    return build_pad(&e->b, x, start, step, size, 0);
 }
 
 /* The operands of cat and stack in one element type. */

@@ -235,7 +235,7 @@ struct Elab {
     EntryKind entry;
     DType real; /* what f32 means */
     Frame *frame;
-    int serials, depth, calls;
+    int serials, depth;
     int64_t work; /* statements run and calls made, against runaway programs */
     bool gave_up;
     Global *globals;
@@ -244,7 +244,6 @@ struct Elab {
     const Ast *model, *train;
     const char *batch_name;     /* "N" */
     const Ast **builtin_params; /* PARAMS by position in builtin_rows */
-    bool *define_used;
     LayerRec *layers;
     int n_layers, cap_layers;
     StateRec *states;
@@ -333,10 +332,10 @@ bool value_to_dim(Elab *e, const Value *v, SrcRange at, int rank, int *out);
 /* A dim, a list of dims, or none: all; distinct and ascending. */
 bool value_to_dims(Elab *e, const Value *v, SrcRange at, int rank, int *n, int64_t *out);
 bool shape_checked(Elab *e, SrcRange at, const Shape *s);
+/* No more axes than an input, state or output can have. */
+bool shape_stored(Elab *e, SrcRange at, const Shape *s);
 /* A list of sizes (or one size); wild: one may be `_` or -1 and is given as -1. */
 bool value_to_shape(Elab *e, const Value *v, SrcRange at, bool wild, Shape *out);
-/* The hyper that a scalar of the current graph depends on, or NULL. */
-const char *node_hyper(Elab *e, const Node *n);
 /* Says why a value is not known at compile time. */
 void elab_not_static(Elab *e, const Value *v, SrcRange at, const char *what);
 const char *elab_join(Elab *e, const char *prefix, const char *name);
@@ -347,8 +346,6 @@ Binding *scope_find(Scope *s, const char *name);
 void scope_bind(Elab *e, Scope *s, const char *name, Value v, SrcRange loc);
 /* The value of a name used at `at`; reports unknown names with a suggestion. */
 Value elab_name(Elab *e, const char *name, SrcRange at);
-/* The same without a report: false if there is none. */
-bool elab_lookup(Elab *e, const char *name, SrcRange at, Value *out);
 Global *global_find(Elab *e, const char *name, bool library);
 Value global_value(Elab *e, Global *g, SrcRange at);
 void globals_collect(Elab *e, const Ast *file, bool library);
@@ -367,9 +364,6 @@ Value eval_member(Elab *e, const Ast *t);
 
 /* elab_stmt.c */
 void exec_body(Elab *e, const Ast *body);
-void exec_stmt(Elab *e, const Ast *s);
-/* Binds a name in the current frame; layers and params without a name get the path of this one. */
-void elab_bind(Elab *e, const char *name, Value v, SrcRange loc);
 bool elab_tick(Elab *e, SrcRange at);
 const Ast *ast_kid(const Ast *t, int i);
 
@@ -416,6 +410,8 @@ Value math_divide(Elab *e, Value a, Value b, SrcRange at);
 Value math_power(Elab *e, Value a, Value b, SrcRange at);
 Value math_where(Elab *e, Value c, Value a, Value b, SrcRange at);
 Value math_logical(Elab *e, OpCode op, Value a, Value b, SrcRange at);
+/* The element type in which operands meet; at least one is a tensor. */
+DType math_meet(Elab *e, const Value *v, int n, bool *weak);
 Value math_matmul(Elab *e, Value a, Value b, SrcRange at);
 /* A tensor (or number) as a node of its own type: numbers become constants of `dtype`. */
 Node *math_node(Elab *e, const Value *v, SrcRange at, const char *what);
@@ -435,7 +431,6 @@ bool dist_from(Elab *e, const Value *v, SrcRange at, Dist *out);
 /* The first value of a state in the current (init) graph. */
 Node *dist_value(Elab *e, const Dist *d, const char *state, const Type *type);
 /* builtin_random.c: strong values of the program's real type */
-Node *random_bits(Elab *e, const char *path, const Shape *shape, Node *step);
 Value random_uniform(Elab *e, const char *path, const Shape *shape, Node *step);
 Value random_normal(Elab *e, const char *path, const Shape *shape, Node *step);
 /* The number of the step's draws: i64[]. */
@@ -448,13 +443,13 @@ void exec_output(Elab *e, const Ast *s);
 const Named *named_find(Elab *e, AstKind kind, const char *name);
 
 /* entries.c */
-bool entry_run_model(Elab *e, const char *graph, EntryKind entry);
 bool entries_build(Elab *e);
 void entry_add_faults(Elab *e);
 /* Copies what `n` depends on from its graph into the current one; stop gives the replacement of a node, or
  * NULL.  NULL after a report if it depends on inputs or states; `what` is the subject. */
-Node *graph_copy(Elab *e, const Graph *from, const Node *n, Node *(*stop)(void *ctx, const Node *n), void *ctx,
-                 SrcRange at, const char *what);
+Node *graph_copy(Elab *e, const Graph *from, const Node *n,
+                 Node *(*stop)(void *ctx, const Node *n), void *ctx, SrcRange at,
+                 const char *what);
 
 /* train.c */
 void train_statement(Elab *e, const Ast *s);

@@ -119,7 +119,9 @@ static Value eval_binary(Elab *e, const Ast *t)
         return eval_equal(e, t, a, b);
     if (a.kind == V_LIST && b.kind == V_LIST && strcmp(t->name, "+") == 0)
         return list_concat(e, &a, &b, t->loc);
-    if (!is_arithmetic(&a) || !is_arithmetic(&b)) {
+    const bool table =
+        (a.kind == V_TENSOR && b.kind == V_LIST) || (a.kind == V_LIST && b.kind == V_TENSOR);
+    if (!table && (!is_arithmetic(&a) || !is_arithmetic(&b))) {
         const bool left = !is_arithmetic(&a);
         diag_error(e->diag, t->kid[left ? 0 : 1]->loc, "'%s' takes numbers and tensors, not %s",
                    t->name, value_what(e, left ? &a : &b));

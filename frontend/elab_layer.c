@@ -88,9 +88,12 @@ Value state_declare(Elab *e, const char *name, const Type *type, StateRole role,
             state_conflict(e, old, r, type, loc);
         return value_error();
     }
+    if (!shape_stored(e, loc, &type->shape))
+        return value_error();
     const State s = {.name = name, .type = *type, .role = role, .loc = loc};
     module_add_state(e->module, &s);
-    *ELAB_PUSH(e, states) = (StateRec){.name = name, .init = *init, .call = innermost_call(e), .frame = frame};
+    *ELAB_PUSH(e, states) =
+        (StateRec){.name = name, .init = *init, .call = innermost_call(e), .frame = frame};
     return value_node(state_now(e, name), false);
 }
 

@@ -29,13 +29,60 @@ static DTypeClass value_class(const Value *v)
     return dtype_class(v->node->type.dtype);
 }
 
+/* Shape of nested lists of numbers; false if they are ragged or hold anything else. */
+static bool table_shape(const Value *v, Shape *s, bool *integer)
+{
+    if (value_is_number(v)) {
+        *integer = *integer && (v->kind == V_BOOL || v->integer);
+        return true;
+    }
+    if (v->kind != V_LIST || v->list.n == 0)
+        return false;
+    for (int i = 0; i < v->list.n; i++) {
+        Shape inner = shape_scalar();
+        if (!table_shape(&v->list.v[i], &inner, integer))
+            return false;
+        if (i == 0) {
+            s->rank = inner.rank + 1;
+            s->dim[0] = v->list.n;
+            for (int k = 0; k < inner.rank; k++)
+                s->dim[k + 1] = inner.dim[k];
+        }
+        for (int k = 0; k < inner.rank; k++)
+            if (s->dim[k + 1] != inner.dim[k])
+                return false;
+        if (s->rank != inner.rank + 1)
+            return false;
+    }
+    return true;
+}
+
+static void table_fill(const Value *v, double **to)
+{
+    if (v->kind != V_LIST)
+        *(*to)++ = value_number(v);
+    for (int i = 0; v->kind == V_LIST && i < v->list.n; i++)
+        table_fill(&v->list.v[i], to);
+}
+
+/* A list of numbers (or of such lists) as a weak constant tensor; anything else as it is. */
+static Value math_table(Elab *e, Value v)
+{
+    Shape s = shape_scalar();
+    bool integer = true;
+    if (v.kind != V_LIST || v.list.depth >= MAX_RANK || !table_shape(&v, &s, &integer))
+        return v;
+    double *data = arena_array(e->arena, (size_t)shape_count(&s), sizeof *data), *to = data;
+    table_fill(&v, &to);
+    return value_node(build_table(&e->b, integer ? DT_I64 : DT_F64, &s, data), true);
+}
+
 static bool is_strong(const Value *v)
 {
     return v->kind == V_TENSOR && !v->weak;
 }
 
-/* The element type in which operands meet; at least one is a tensor. */
-static DType meet(Elab *e, const Value *v, int n, bool *weak)
+DType math_meet(Elab *e, const Value *v, int n, bool *weak)
 {
     DType d = DT_COUNT;
     DTypeClass cls = DTC_BOOL;
@@ -83,9 +130,10 @@ Node *math_strong(Elab *e, const Value *v, SrcRange at, const char *what)
 
 Node *math_node(Elab *e, const Value *v, SrcRange at, const char *what)
 {
-    if (v->kind == V_TENSOR)
-        return v->node;
-    return math_strong(e, v, at, what);
+    const Value t = math_table(e, *v);
+    if (t.kind == V_TENSOR)
+        return t.node;
+    return math_strong(e, &t, at, what);
 }
 
 Node *math_scalar(Elab *e, const Value *v, SrcRange at, const char *what)
@@ -100,7 +148,8 @@ Node *math_scalar(Elab *e, const Value *v, SrcRange at, const char *what)
 
 Value math_real(Elab *e, Value v)
 {
-    if (v.kind == V_NUM || v.kind == V_BOOL)
+    v = math_table(e, v);
+    if (value_is_number(&v))
         return value_num(value_number(&v), false);
     if (v.kind != V_TENSOR || value_class(&v) == DTC_REAL)
         return v;
@@ -129,8 +178,7 @@ static ScalarFn scalar_of(OpCode op)
 
 static bool is_comparison(OpCode op)
 {
-    return op == OP_EQ || op == OP_NE || op == OP_LT || op == OP_LE || op == OP_GT ||
-           op == OP_GE;
+    return op_info(op)->shape == op_info(OP_EQ)->shape;
 }
 
 static Value number_binary(Elab *e, OpCode op, const Value *a, const Value *b, SrcRange at)
@@ -156,13 +204,15 @@ static DType arithmetic_type(DType d)
 
 Value math_binary(Elab *e, OpCode op, Value a, Value b, SrcRange at)
 {
+    a = math_table(e, a);
+    b = math_table(e, b);
     const Value v[2] = {a, b};
     bool weak;
     if (!is_operand(&a) || !is_operand(&b))
         return fail(e, at, "an operand", is_operand(&a) ? &b : &a);
     if (a.kind != V_TENSOR && b.kind != V_TENSOR)
         return number_binary(e, op, &a, &b, at);
-    const DType meets = meet(e, v, 2, &weak);
+    const DType meets = math_meet(e, v, 2, &weak);
     const DType d = is_comparison(op) ? meets : arithmetic_type(meets);
     Builder bld = e->b;
     bld.loc = at;
@@ -172,6 +222,8 @@ Value math_binary(Elab *e, OpCode op, Value a, Value b, SrcRange at)
 
 Value math_divide(Elab *e, Value a, Value b, SrcRange at)
 {
+    a = math_table(e, a);
+    b = math_table(e, b);
     if (a.kind != V_TENSOR && b.kind != V_TENSOR) {
         if (!is_operand(&a) || !is_operand(&b))
             return fail(e, at, "an operand", is_operand(&a) ? &b : &a);
@@ -189,7 +241,7 @@ Value math_divide(Elab *e, Value a, Value b, SrcRange at)
     bool weak;
     if (!is_operand(&a) || !is_operand(&b))
         return fail(e, at, "an operand", is_operand(&a) ? &b : &a);
-    DType d = meet(e, v, 2, &weak);
+    DType d = math_meet(e, v, 2, &weak);
     if (dtype_class(d) != DTC_REAL)
         d = weak ? DT_F64 : e->real;
     Builder bld = e->b;
@@ -226,6 +278,8 @@ static Value power_shortcut(Elab *e, Value x, double p, SrcRange at)
 
 Value math_power(Elab *e, Value a, Value b, SrcRange at)
 {
+    a = math_table(e, a);
+    b = math_table(e, b);
     if (!is_operand(&a) || !is_operand(&b))
         return fail(e, at, "an operand", is_operand(&a) ? &b : &a);
     if (a.kind != V_TENSOR && b.kind != V_TENSOR)
@@ -239,24 +293,11 @@ Value math_power(Elab *e, Value a, Value b, SrcRange at)
     return math_binary(e, OP_POW, math_real(e, a), math_real(e, b), at);
 }
 
+/* Functions of real numbers: integers are made real first. */
 static bool takes_reals(OpCode op)
 {
-    switch (op) {
-    case OP_SQRT:
-    case OP_EXP:
-    case OP_LOG:
-    case OP_EXPM1:
-    case OP_LOG1P:
-    case OP_SIN:
-    case OP_COS:
-    case OP_TANH:
-    case OP_ERF:
-    case OP_SIGMOID:
-    case OP_ISFINITE:
-        return true;
-    default:
-        return false;
-    }
+    ShapeRule *rule = op_info(op)->shape;
+    return rule == op_info(OP_EXP)->shape || rule == op_info(OP_ISFINITE)->shape;
 }
 
 static Value number_unary(Elab *e, OpCode op, const Value *a, SrcRange at)
@@ -282,6 +323,7 @@ static Node *as_bool(Elab *e, const Value *v, SrcRange at)
 
 Value math_unary(Elab *e, OpCode op, Value a, SrcRange at)
 {
+    a = math_table(e, a);
     if (!is_operand(&a))
         return fail(e, at, "the operand", &a);
     if (a.kind != V_TENSOR)
@@ -311,6 +353,9 @@ Value math_logical(Elab *e, OpCode op, Value a, Value b, SrcRange at)
 
 Value math_where(Elab *e, Value c, Value a, Value b, SrcRange at)
 {
+    c = math_table(e, c);
+    a = math_table(e, a);
+    b = math_table(e, b);
     if (!is_operand(&c) || !is_operand(&a) || !is_operand(&b))
         return fail(e, at, "an operand of where",
                     !is_operand(&c)  ? &c
@@ -320,113 +365,15 @@ Value math_where(Elab *e, Value c, Value a, Value b, SrcRange at)
         return value_number(&c) != 0 ? a : b;
     const Value v[2] = {a, b};
     bool weak = false;
-    const DType d = meet(e, v, 2, &weak);
-    /* A strong condition leaves weak values weak: they still have no type of their own. */
+    DType d = math_meet(e, v, 2, &weak);
+    /* What is chosen by data is data: it takes the program's types. */
+    if (weak && is_strong(&c)) {
+        weak = false;
+        d = d == DT_F64 ? e->real : d;
+    }
     Node *cond = as_bool(e, &c, at);
     Node *x = math_cast(e, &a, d, at, "an operand"), *y = math_cast(e, &b, d, at, "an operand");
     Builder bld = e->b;
     bld.loc = at;
     return with_weight(value_node(build3(&bld, OP_WHERE, cond, x, y), weak), v, 2);
-}
-
-/* Letters for n batch axes from `first` on; an axis of extent 1 that is broadcast gets none. */
-static int batch_letters(char *out, const Shape *s, int n, const Shape *batch)
-{
-    int k = 0;
-    for (int i = 0; i < n; i++) {
-        const int axis = batch->rank - n + i;
-        if (s->dim[i] != 1 || batch->dim[axis] == 1)
-            out[k++] = (char)('a' + axis);
-    }
-    return k;
-}
-
-/* x without those leading axes that its letters leave out. */
-static Node *drop_broadcast(Elab *e, Node *x, int n, const Shape *batch)
-{
-    const Shape *s = &x->type.shape;
-    Shape r = shape_scalar();
-    for (int i = 0; i < s->rank; i++)
-        if (i >= n || s->dim[i] != 1 || batch->dim[batch->rank - n + i] == 1)
-            r.dim[r.rank++] = s->dim[i];
-    return r.rank == s->rank ? x : build_reshape(&e->b, x, &r);
-}
-
-/* Where an operand of the wrong shape comes from. */
-static void note_operand(Elab *e, const Node *x, const char *which)
-{
-    if (x->loc.file >= 0)
-        diag_note(e->diag, x->loc, "the %s operand is %s", which, type_text(e->arena, &x->type));
-}
-
-static Value matmul_nodes(Elab *e, Node *x, Node *y, bool weak, SrcRange at)
-{
-    const Shape *a = &x->type.shape, *b = &y->type.shape;
-    const bool vec_a = a->rank == 1, vec_b = b->rank == 1;
-    const int na = vec_a ? 0 : a->rank - 2, nb = vec_b ? 0 : b->rank - 2;
-    Shape sa = shape_of(na, a->dim), sb = shape_of(nb, b->dim), batch;
-    if (a->rank == 0 || b->rank == 0) {
-        diag_error(e->diag, at, "a matrix product needs tensors with axes, not %s @ %s",
-                   shape_text(e->arena, a), shape_text(e->arena, b));
-        return value_error();
-    }
-    if (a->dim[a->rank - 1] != b->dim[vec_b ? 0 : b->rank - 2]) {
-        diag_error(e->diag, at,
-                   "matrix product of %s and %s: the inner axes have %lld and %lld elements",
-                   shape_text(e->arena, a), shape_text(e->arena, b),
-                   (long long)a->dim[a->rank - 1], (long long)b->dim[vec_b ? 0 : b->rank - 2]);
-        note_operand(e, x, "left");
-        note_operand(e, y, "right");
-        return value_error();
-    }
-    if (!shape_broadcast(&sa, &sb, &batch)) {
-        diag_error(e->diag, at,
-                   "matrix product of %s and %s: the leading axes do not broadcast",
-                   shape_text(e->arena, a), shape_text(e->arena, b));
-        return value_error();
-    }
-    /* Batch letters a..f, then m, k, n. */
-    char spec[4 * MAX_RANK + 8];
-    int n = batch_letters(spec, &sa, na, &batch);
-    if (!vec_a)
-        spec[n++] = 'm';
-    spec[n++] = 'k';
-    spec[n++] = ',';
-    n += batch_letters(spec + n, &sb, nb, &batch);
-    spec[n++] = 'k';
-    if (!vec_b)
-        spec[n++] = 'n';
-    spec[n++] = '-';
-    spec[n++] = '>';
-    for (int i = 0; i < batch.rank; i++)
-        spec[n++] = (char)('a' + i);
-    if (!vec_a)
-        spec[n++] = 'm';
-    if (!vec_b)
-        spec[n++] = 'n';
-    spec[n] = '\0';
-    x = drop_broadcast(e, x, na, &batch);
-    y = drop_broadcast(e, y, nb, &batch);
-    Builder bld = e->b;
-    bld.loc = at;
-    return value_node(x && y ? build_einsum(&bld, x, y, arena_strdup(e->arena, spec)) : NULL,
-                      weak);
-}
-
-Value math_matmul(Elab *e, Value a, Value b, SrcRange at)
-{
-    if (a.kind == V_ERROR || b.kind == V_ERROR)
-        return value_error();
-    if (a.kind != V_TENSOR || b.kind != V_TENSOR) {
-        const Value *bad = a.kind != V_TENSOR ? &a : &b;
-        diag_error(e->diag, at, "a matrix product needs two tensors, not %s",
-                   value_what(e, bad));
-        return value_error();
-    }
-    const Value v[2] = {math_real(e, a), math_real(e, b)};
-    bool weak;
-    const DType d = meet(e, v, 2, &weak);
-    Node *x = math_cast(e, &v[0], d, at, "an operand"),
-         *y = math_cast(e, &v[1], d, at, "an operand");
-    return x && y ? matmul_nodes(e, x, y, weak, at) : value_error();
 }

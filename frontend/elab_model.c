@@ -113,7 +113,7 @@ void exec_output(Elab *e, const Ast *s)
     Value v = ast_kid(s, 0) != NULL ? eval(e, s->kid[0]) : elab_name(e, s->name, s->name_loc);
     if (v.kind != V_ERROR) {
         Node *n = math_strong(e, &v, s->loc, "an output");
-        v = value_node(n, false);
+        v = value_node(n && shape_stored(e, s->loc, &n->type.shape) ? n : NULL, false);
     }
     scope_bind(e, &e->frame->scope, s->name, v, s->name_loc);
     *ELAB_PUSH(e, named) =

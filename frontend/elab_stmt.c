@@ -25,8 +25,9 @@ bool elab_tick(Elab *e, SrcRange at)
     if (e->work <= MAX_WORK && !large && !diag_full(e->diag))
         return true;
     if (!diag_full(e->diag))
-        diag_error(e->diag, at, large ? "the program becomes too large here"
-                                      : "evaluating the program takes too long (more than %d steps)",
+        diag_error(e->diag, at,
+                   large ? "the program becomes too large here"
+                         : "evaluating the program takes too long (more than %d steps)",
                    MAX_WORK);
     e->gave_up = true;
     return false;
@@ -38,7 +39,8 @@ static bool frame_owns(const Frame *f)
     return f->kind == FRAME_BLOCK || f->kind == FRAME_MODEL;
 }
 
-void elab_bind(Elab *e, const char *name, Value v, SrcRange loc)
+/* Binds a name in the current frame; layers and params without a name get the path of this one. */
+static void elab_bind(Elab *e, const char *name, Value v, SrcRange loc)
 {
     if (strcmp(name, "_") == 0)
         return;
@@ -93,6 +95,16 @@ static void bind_element(Elab *e, const Ast *target, Value v)
         scope_bind(e, &e->frame->scope, target->name, list, target->loc);
 }
 
+/* For --emit=hdl: the types of the model's own bindings. */
+static void note_type(Elab *e, const Ast *target, const Value *v)
+{
+    if (e->frame->kind != FRAME_MODEL || v->kind != V_TENSOR || v->weak)
+        return;
+    Type *t = arena_alloc(e->arena, sizeof *t);
+    *t = v->node->type;
+    ((Ast *)target)->type = t;
+}
+
 static void bind_target(Elab *e, const Ast *target, Value v)
 {
     const Ast *type = ast_kid(target, 0);
@@ -103,6 +115,7 @@ static void bind_target(Elab *e, const Ast *target, Value v)
         bind_element(e, target, v);
     else
         elab_bind(e, target->name, v, target->name_loc);
+    note_type(e, target, &v);
 }
 
 static const char *target_hint(Elab *e, const Ast *target)
@@ -227,6 +240,8 @@ static void exec_return(Elab *e, const Ast *s)
     f->returned = true;
 }
 
+static void exec_stmt(Elab *e, const Ast *s);
+
 static void exec_if(Elab *e, const Ast *s)
 {
     const Value c = eval(e, s->kid[0]);
@@ -349,7 +364,7 @@ static void exec_one(Elab *e, const Ast *s)
     }
 }
 
-void exec_stmt(Elab *e, const Ast *s)
+static void exec_stmt(Elab *e, const Ast *s)
 {
     if (s == NULL || e->frame->returned || frame_failed(e) || !elab_tick(e, s->loc))
         return;

@@ -57,11 +57,11 @@ bool type_eval(Elab *e, const Ast *type, Type *out, bool is_input)
     *out = (Type){.dtype = DT_F32, .shape = shape_scalar()};
     if (!type_dtype(e, type, &out->dtype))
         return false;
-    if (type->flag || type->n > MAX_RANK) {
+    if (type->flag || type->n > MAX_STORED_RANK) {
         diag_error(e->diag, type->loc,
                    type->flag ? "`...` has no meaning in a declaration"
                               : "a type of more than %d axes",
-                   MAX_RANK);
+                   MAX_STORED_RANK);
         return false;
     }
     for (int i = 0; i < type->n; i++) {

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-bool entry_run_model(Elab *e, const char *graph, EntryKind entry)
+static bool entry_run_model(Elab *e, const char *graph, EntryKind entry)
 {
     e->entry = entry;
     e->b = (Builder){.graph = graph_new(e->module, graph), .loc = e->model->loc};
@@ -49,8 +49,9 @@ static Node *copy_one(Copy *c, const Node *n)
     return graph_append(e->b.graph, &copy);
 }
 
-Node *graph_copy(Elab *e, const Graph *from, const Node *n, Node *(*stop)(void *ctx, const Node *n), void *ctx,
-                 SrcRange at, const char *what)
+Node *graph_copy(Elab *e, const Graph *from, const Node *n,
+                 Node *(*stop)(void *ctx, const Node *n), void *ctx, SrcRange at,
+                 const char *what)
 {
     Copy c = {.e = e, .from = from, .at = at, .what = what};
     const size_t count = (size_t)n->id + 1;
@@ -67,7 +68,8 @@ Node *graph_copy(Elab *e, const Graph *from, const Node *n, Node *(*stop)(void *
             c.needed[x->in[k]->id] = true;
     }
     for (int i = 0; i <= n->id; i++)
-        if (c.needed[i] && c.done[i] == NULL && (c.done[i] = copy_one(&c, from->nodes[i])) == NULL)
+        if (c.needed[i] && c.done[i] == NULL &&
+            (c.done[i] = copy_one(&c, from->nodes[i])) == NULL)
             return NULL;
     return c.done[n->id];
 }

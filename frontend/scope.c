@@ -69,7 +69,7 @@ static bool context_name(Elab *e, const char *name, SrcRange at, Value *out)
     return true;
 }
 
-bool elab_lookup(Elab *e, const char *name, SrcRange at, Value *out)
+static bool elab_lookup(Elab *e, const char *name, SrcRange at, Value *out)
 {
     if (e->frame != NULL) {
         const Binding *b = scope_find(&e->frame->scope, name);

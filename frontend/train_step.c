@@ -117,8 +117,10 @@ static void build_gradients(Step *s)
 
 static Node *reduce_all(Elab *e, OpCode op, Node *x)
 {
-    int64_t dims[MAX_RANK] = {0, 1, 2, 3, 4, 5, 6, 7};
+    int64_t dims[MAX_RANK];
     const int rank = x ? x->type.shape.rank : 0;
+    for (int i = 0; i < rank; i++)
+        dims[i] = i;
     return rank == 0 ? x : build_reduce(&e->b, op, x, rank, dims, false);
 }
 

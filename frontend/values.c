@@ -56,7 +56,10 @@ Value value_list_of(int n, Value *v)
 
 bool list_checked(Elab *e, const Value *list, SrcRange at)
 {
-    enum { MAX_LIST_DEPTH = 64, MAX_LIST_SIZE = 1 << 20 };
+    enum {
+        MAX_LIST_DEPTH = 64,
+        MAX_LIST_SIZE = 1 << 20
+    };
     if (list->list.depth <= MAX_LIST_DEPTH && list->list.size <= MAX_LIST_SIZE)
         return true;
     diag_error(e->diag, at, "the list becomes too large");
@@ -188,7 +191,8 @@ bool value_elements(Elab *e, const Value *v, int *n, Value **out)
     return true;
 }
 
-const char *node_hyper(Elab *e, const Node *n)
+/* The hyper that a scalar of the current graph depends on, or NULL. */
+static const char *node_hyper(Elab *e, const Node *n)
 {
     /* Operands stand before their users: one walk back over the graph. */
     const Graph *g = e->b.graph;
@@ -308,6 +312,15 @@ bool value_to_dims(Elab *e, const Value *v, SrcRange at, int rank, int *n, int64
         if (used[i])
             out[(*n)++] = i;
     return true;
+}
+
+bool shape_stored(Elab *e, SrcRange at, const Shape *s)
+{
+    if (s->rank <= MAX_STORED_RANK)
+        return true;
+    diag_error(e->diag, at, "%s has more than %d axes", shape_text(e->arena, s),
+               MAX_STORED_RANK);
+    return false;
 }
 
 bool shape_checked(Elab *e, SrcRange at, const Shape *s)

@@ -225,6 +225,31 @@ Node *build_slice(Builder *b, Node *x, const int64_t *start, const int64_t *step
     return build(b, OP_SLICE, &attrs, 1, &x);
 }
 
+Node *build_pad(Builder *b, Node *x, const int64_t *start, const int64_t *step,
+                const int64_t *size, double value)
+{
+    if (!x)
+        return NULL;
+    const int rank = x->type.shape.rank;
+    bool same = true;
+    for (int i = 0; i < rank; i++)
+        same = same && start[i] == 0 && step[i] == 1 && size[i] == x->type.shape.dim[i];
+    if (same)
+        return x;
+    Attrs attrs;
+    attrs_default(ATTR_pad, &attrs);
+    attrs.pad.start = ints_of(rank, start);
+    attrs.pad.step = ints_of(rank, step);
+    attrs.pad.size = ints_of(rank, size);
+    attrs.pad.value = value;
+    return build(b, OP_PAD, &attrs, 1, &x);
+}
+
+Node *build_window(Builder *b, OpCode op, Node *x, const Attrs *attrs)
+{
+    return x ? build(b, op, attrs, 1, &x) : NULL;
+}
+
 Node *build_reduce(Builder *b, OpCode op, Node *x, int n, const int64_t *dims, bool keepdim)
 {
     if (!x || (n == 0 && op != OP_ARGMAX))

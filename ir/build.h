@@ -37,6 +37,10 @@ Node *build_reshape(Builder *b, Node *x, const Shape *shape);
 Node *build_expand(Builder *b, Node *x, const Shape *shape);
 Node *build_permute(Builder *b, Node *x, const int64_t *dims);
 Node *build_slice(Builder *b, Node *x, const int64_t *start, const int64_t *step, const int64_t *size);
+/* x at start + step * i along each axis of extent `size`, `value` elsewhere. */
+Node *build_pad(Builder *b, Node *x, const int64_t *start, const int64_t *step, const int64_t *size, double value);
+/* op: OP_WINDOW or OP_UNWINDOW; attrs.window is given. */
+Node *build_window(Builder *b, OpCode op, Node *x, const Attrs *attrs);
 /* op: OP_SUM, OP_REDMAX, OP_REDMIN, OP_ARGMAX; dims non-negative, distinct. */
 Node *build_reduce(Builder *b, OpCode op, Node *x, int n, const int64_t *dims, bool keepdim);
 Node *build_einsum(Builder *b, Node *x, Node *y, const char *spec);

@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "ir/loop.h"
 #include "ir/shape.h"
 
 static int axis_of(const char *letters, int n, char letter)
@@ -108,6 +109,8 @@ static int viewed_axis(const Node *view, int axis)
         return -1;
     case VIEW_SLICE:
         return view->attrs.slice.step.v[axis] == 1 ? axis : -1;
+    case VIEW_WINDOW:
+        return view->attrs.window.step.v[axis] == 1 ? axis + shift : -1;
     case VIEW_EXPAND:
         return view->in[0]->type.shape.dim[axis] == view->type.shape.dim[axis + shift]
                    ? axis + shift
@@ -130,6 +133,18 @@ static int last_of(const Shape *shape, const IntList *order)
     return shape->rank - 1;
 }
 
+/* An argument lies where its operand does; a scanned one without the operand's first axis, a carried one in a place of
+ * its own. */
+static int argument_innermost(const Graph *g, const Node *arg)
+{
+    const Node *loop = g->owner;
+    const LoopRole role = loop_role(loop, arg->attrs.slot.index);
+    if (role == LOOP_CARRIED)
+        return last_of(&arg->type.shape, NULL);
+    const int axis = stored_innermost(g->outer, loop->in[arg->attrs.slot.index]);
+    return role == LOOP_SCANNED ? axis - 1 : axis;
+}
+
 int stored_innermost(const Graph *g, const Node *value)
 {
     const OpInfo *info = op_info(value->op);
@@ -144,5 +159,5 @@ int stored_innermost(const Graph *g, const Node *value)
         const State *s = module_state(g->module, value->attrs.leaf.name);
         return last_of(shape, s ? &s->layout : NULL);
     }
-    return last_of(shape, NULL);
+    return node_is_arg(value) ? argument_innermost(g, value) : last_of(shape, NULL);
 }

@@ -91,7 +91,9 @@ typedef enum OutputKind {
     OUT_STATE,  /* name: the state; value: what the step leaves in it */
     OUT_RESULT, /* name: "loss", "acc", ...: rank 0, f64, per model, read by the host */
     OUT_TENSOR, /* name: a model output of predict */
-    OUT_FAULT   /* value: i64[], position of the first bad index in the operand, or -1; value2: i64[], what stood there */
+    OUT_FAULT,  /* value: i64[], position of the first bad index in the operand, or -1; value2: i64[], what stood there */
+    OUT_NEXT,   /* of a loop's body: the next round's value of a carried argument, in order */
+    OUT_STACK   /* of a loop's body: kept of every round; after all OUT_NEXT */
 } OutputKind;
 
 typedef struct Output {
@@ -112,6 +114,9 @@ struct Graph {
     int n_nodes, cap_nodes;
     Output *outputs;
     int n_outputs, cap_outputs;
+    Node *owner;  /* the LOOP whose body this is, or NULL */
+    Graph *outer; /* and the graph that it stands in */
+    int depth;    /* loops around it */
     struct NameTable *names; /* names in use, graph_append's; starts anew when n_nodes is 0 */
 };
 

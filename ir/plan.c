@@ -1,7 +1,13 @@
 /* Plans as text, and the nodes of a kernel. */
 #include "ir/plan.h"
 
+#include "ir/loop.h"
 #include "ir/print.h"
+
+bool buffer_is_planned(const Buffer *b)
+{
+    return !b->given && (b->space == BUF_SCRATCH || b->space == BUF_SHARED);
+}
 
 /* ---- which nodes does a kernel compute ---- */
 
@@ -24,7 +30,9 @@ static void mark(const EntryPlan *e, const Kernel *k, const Node *n, unsigned ch
     if (marks[n->id])
         return;
     marks[n->id] = is_loaded(e, k, n) ? 2 : 1;
-    for (int i = 0; i < n->n_in && marks[n->id] == 1; i++)
+    /* What a loop carries at first is where it wants it already. */
+    for (int i = node_is_loop(n) ? (int)n->attrs.loop.carried : 0;
+         i < n->n_in && marks[n->id] == 1; i++)
         mark(e, k, n->in[i], marks);
 }
 

@@ -24,8 +24,13 @@ typedef enum BufferSpace {
     BUF_OUTPUT   /* frame->outputs[index] */
 } BufferSpace;
 
-/* Where a value is.  stride: in elements, per logical axis (0 never occurs for an extent above 1). */
-typedef struct Buffer {
+/* Where a value is.  stride: in elements, per logical axis (0 occurs for an extent above 1 only where a loop's argument is an
+ * expanded value).
+ *
+ * base: not a place of its own but a part of that one, which an entry further out has: in round s of the loop that is `depth` loops
+ * deep it begins at base + shift + s * step, or, in odd rounds and if there is one, at turn + shift + s * step. */
+typedef struct Buffer Buffer;
+struct Buffer {
     const char *name;
     BufferSpace space;
     DType dtype;
@@ -38,7 +43,11 @@ typedef struct Buffer {
     int64_t stride[MAX_RANK];
     int first,
         last; /* kernels (positions in the entry) that write it first and read it last; SCRATCH, SHARED */
-} Buffer;
+    Buffer *base, *turn;
+    int64_t shift, step; /* bytes */
+    int depth;
+    bool given; /* not memory of the entry whose kernels read or write it */
+};
 
 typedef enum KernelKind {
     KERNEL_EXPR,     /* kinds 1 and 2: expressions and reductions over a space */
@@ -65,6 +74,18 @@ typedef struct Store {
  * is: so its bits do not depend on the plan.
  * vector: the axis of space that is innermost and vectorised; -1: none (rank 0: a reduction inside vectorises
  * its own innermost axis).  order: loop order of the axes, outermost first, vector last. */
+typedef struct EntryPlan EntryPlan;
+
+/* A loop's body as an entry of its own: its kernels are run in order in each of `count` rounds. */
+typedef struct LoopPlan {
+    EntryPlan *body;
+    int64_t count;
+    int n_carried;
+    Buffer *(*place)[2]; /* of each carried value: read in even rounds and written in odd ones; the other way round */
+    Buffer **own;        /* of the entry around: memory that is in use as long as the loop runs */
+    int n_own, cap_own;
+} LoopPlan;
+
 typedef struct Kernel {
     KernelKind kind;
     const char *name; /* of the first store's value */
@@ -74,7 +95,8 @@ typedef struct Kernel {
     int vector;
     Store *stores;
     int n_stores;
-    Node *contract; /* KERNEL_CONTRACT: the einsum; KERNEL_SCATTER: the scatter_add */
+    Node *contract; /* KERNEL_CONTRACT: the einsum; KERNEL_SCATTER: the scatter_add; KERNEL_LOOP: the loop */
+    LoopPlan *loop; /* KERNEL_LOOP: its stores are the loop's results, which its body writes */
     bool
         flat; /* KERNEL_EXPR without index, views and reductions whose values all have the space's shape (or rank 0) and lie in
                 * memory in one order without gaps: one loop over all elements does it */
@@ -82,7 +104,7 @@ typedef struct Kernel {
 
 /* One entry point: first the shared kernels, then - after the only barrier - the kernels of each model, which
  * the run gives to its threads model by model. */
-typedef struct EntryPlan {
+struct EntryPlan {
     Graph *graph;
     Kernel *kernels; /* shared ones first */
     int n_kernels, n_shared;
@@ -91,7 +113,7 @@ typedef struct EntryPlan {
     int64_t scratch_bytes, shared_bytes;
     const char **results; /* names of the entry's results, in order of BUF_RESULT index */
     int n_results;
-} EntryPlan;
+};
 
 typedef struct Plan {
     Module *module;
@@ -104,6 +126,8 @@ typedef struct Plan {
     int n_results; /* the largest entry's */
 } Plan;
 
+/* Scratch or shared memory that this entry's plan gives a place to. */
+bool buffer_is_planned(const Buffer *b);
 /* --emit=lowered: kernels and the nodes inside them; --emit=plan: with places. */
 void plan_print(Text *out, const Plan *p, bool places);
 /* --mem-report: bytes per space, the largest buffers, the formula state + shared + threads * scratch. */

@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "ir/loop.h"
 #include "ir/shape.h"
 
 /* Marks are written where they differ from `inferred` (NULL: wherever there are any). */
@@ -84,24 +85,45 @@ static void print_output(Text *out, const Output *o)
         print_fault(out, o);
         return;
     }
+    if (o->kind == OUT_NEXT || o->kind == OUT_STACK) {
+        text_printf(out, "%s %%%s", o->kind == OUT_NEXT ? "next" : "stack", o->value->name);
+        return;
+    }
     text_printf(out, "%s ", words[o->kind]);
     text_quoted(out, o->name);
     text_printf(out, " %%%s", o->value->name);
 }
 
-void graph_print(Text *out, const Graph *g)
+static void indent(Text *out, int depth)
 {
-    text_printf(out, "graph @%s {\n", g->name);
+    text_printf(out, "%*s", 2 * depth, "");
+}
+
+/* Nodes and outputs, the bodies of loops nested. */
+static void print_lines(Text *out, const Graph *g, int depth)
+{
     graph_foreach (g, n) {
-        text_add(out, "  ");
+        indent(out, depth);
         node_print(out, n);
+        if (node_is_loop(n)) {
+            text_add(out, " {\n");
+            print_lines(out, n->body, depth + 1);
+            indent(out, depth);
+            text_add(out, "}");
+        }
         text_add(out, "\n");
     }
     for (int i = 0; i < g->n_outputs; i++) {
-        text_add(out, "  ");
+        indent(out, depth);
         print_output(out, &g->outputs[i]);
         text_add(out, "\n");
     }
+}
+
+void graph_print(Text *out, const Graph *g)
+{
+    text_printf(out, "graph @%s {\n", g->name);
+    print_lines(out, g, 1);
     text_add(out, "}\n");
 }
 
@@ -208,21 +230,28 @@ static void dot_label(Text *out, const Node *n)
     text_quoted(out, label.s);
 }
 
-static void dot_graph(Text *out, const Graph *g, int index)
+/* `key` begins the names of its nodes; a loop's body is a box in the box. */
+static void dot_graph(Text *out, const Graph *g, const char *key)
 {
-    text_printf(out, "  subgraph cluster_%d {\n    label=\"@%s\";\n", index, g->name);
+    static const char *const words[] = {[OUT_NEXT] = "next", [OUT_STACK] = "stack"};
+    text_printf(out, "  subgraph cluster_%s {\n    label=", key);
+    text_quoted(out, arena_printf(out->arena, g->owner ? "%%%s" : "@%s",
+                                  g->owner ? g->owner->name : g->name));
+    text_add(out, ";\n");
     graph_foreach (g, n) {
-        text_printf(out, "    g%d_n%d [label=", index, n->id);
+        text_printf(out, "    g%s_n%d [label=", key, n->id);
         dot_label(out, n);
         text_printf(out, ", fillcolor=%s];\n", dot_color(op_info(n->op)->kind));
         for (int i = 0; i < n->n_in; i++)
-            text_printf(out, "    g%d_n%d -> g%d_n%d;\n", index, n->in[i]->id, index, n->id);
+            text_printf(out, "    g%s_n%d -> g%s_n%d;\n", key, n->in[i]->id, key, n->id);
+        if (node_is_loop(n))
+            dot_graph(out, n->body, arena_printf(out->arena, "%s_%d", key, n->id));
     }
     for (int i = 0; i < g->n_outputs; i++) {
         const Output *o = &g->outputs[i];
-        text_printf(out, "    g%d_o%d [shape=ellipse, label=", index, i);
-        text_quoted(out, o->name ? o->name : "");
-        text_printf(out, "];\n    g%d_n%d -> g%d_o%d;\n", index, o->value->id, index, i);
+        text_printf(out, "    g%s_o%d [shape=ellipse, label=", key, i);
+        text_quoted(out, o->name ? o->name : o->kind >= OUT_NEXT ? words[o->kind] : "");
+        text_printf(out, "];\n    g%s_n%d -> g%s_o%d;\n", key, o->value->id, key, i);
     }
     text_add(out, "  }\n");
 }
@@ -233,7 +262,7 @@ void module_print_dot(Text *out, const Module *m)
     text_quoted(out, m->name);
     text_add(out, " {\n  node [shape=box, style=filled, fontname=monospace];\n");
     for (int i = 0; i < m->n_graphs; i++)
-        dot_graph(out, m->graphs[i], i);
+        dot_graph(out, m->graphs[i], arena_printf(out->arena, "%d", i));
     text_add(out, "}\n");
 }
 

@@ -15,6 +15,7 @@
  *     fault "label" %label.at, %label.bad input="label" lo=0 hi=10 ignore=-100
  *   }
  *
+ * A loop's line ends in `{`; the lines of its body follow and a `}` (ir/loop.h).
  * An input may be followed by `each`, `drawn`, a hyper by `integer`; domains are as in the language: (lo .. hi),
  * log(lo .. hi), int(lo .. hi, step = s), {a, b, c}.  Batch marks of nodes are printed only where they are not what the shape rule infers
  * from the operands (n*0: none).  A node's form is printed if it is not what its type says (shared or batched).

@@ -6,12 +6,14 @@
 
 #include <string.h>
 
+#include "ir/loop.h"
 #include "ir/read_text.h"
 #include "ir/shape.h"
 #include "ir/verify.h"
 
 enum {
-    MAX_MODELS = 1 << 20
+    MAX_MODELS = 1 << 20,
+    MAX_LOOP_DEPTH = 16
 };
 
 static bool read_role(const char *word, StateRole *role)
@@ -347,6 +349,20 @@ static bool read_operands(Reader *r, Graph *g, Node *n)
            reader_fail(r, "%s takes %d operands, not %d", op_info(n->op)->text, want, n->n_in);
 }
 
+static bool read_lines(Reader *r, Graph *g);
+
+/* Inferring the loop's type looks at the body. */
+static bool read_body(Reader *r, Graph *g, Node *n)
+{
+    if (!reader_expect(r, "{") || !reader_line_end(r))
+        return false;
+    if (g->depth >= MAX_LOOP_DEPTH)
+        return reader_fail(r, "loops are nested more than %d deep", MAX_LOOP_DEPTH);
+    n->body = loop_body_new(g->module, n->name);
+    n->body->depth = g->depth + 1;
+    return read_lines(r, n->body);
+}
+
 static bool read_node(Reader *r, Graph *g)
 {
     Node n = {.loc = reader_line_range(r)};
@@ -362,11 +378,15 @@ static bool read_node(Reader *r, Graph *g)
     if (n.op == OP_COUNT_)
         return reader_fail(r, "there is no operator '%s'", op);
     if (!read_operands(r, g, &n) || !read_node_attrs(r, &n) || !read_type(r, &n.type, marked) ||
-        !infer_type(r, g, &n, marked))
+        (node_is_loop(&n) && !read_body(r, g, &n)) || !infer_type(r, g, &n, marked))
         return false;
     if (n.form == FORM_NONE && g->module->n_models > 0)
         n.form = type_per_model(&n.type) ? FORM_BATCHED : FORM_SHARED;
-    graph_append(g, &n);
+    Node *made = graph_append(g, &n);
+    if (n.body) {
+        n.body->owner = made;
+        n.body->outer = g;
+    }
     return reader_line_end(r);
 }
 
@@ -397,23 +417,34 @@ static bool read_fault(Reader *r, const Graph *g, Output *o)
 
 static bool read_output(Reader *r, Graph *g)
 {
-    static const char *const words[] = {"state", "result", "output", "fault"};
+    static const char *const words[] = {"state", "result", "output", "fault", "next", "stack"};
+    enum {
+        N_WORDS = sizeof words / sizeof *words
+    };
     Output o = {.loc = reader_line_range(r)};
     const char *word;
     if (!reader_word(r, "a node, an output or '}'", &word))
         return false;
     int kind = 0;
-    while (kind < 4 && strcmp(words[kind], word) != 0)
+    while (kind < N_WORDS && strcmp(words[kind], word) != 0)
         kind++;
-    if (kind == 4)
+    if (kind == N_WORDS)
         return reader_fail(r, "'%s' is no kind of output", word);
     o.kind = (OutputKind)kind;
-    if (!reader_string(r, &o.name) || !read_operand(r, g, &o.value))
+    if ((o.kind <= OUT_FAULT && !reader_string(r, &o.name)) || !read_operand(r, g, &o.value))
         return false;
     if (o.kind == OUT_FAULT && !read_fault(r, g, &o))
         return false;
     graph_add_output(g, &o);
     return reader_line_end(r);
+}
+
+static bool read_lines(Reader *r, Graph *g)
+{
+    while (!reader_accept(r, "}"))
+        if (!(reader_peek(r, '%') ? read_node(r, g) : read_output(r, g)))
+            return false;
+    return true;
 }
 
 static bool read_graph(Reader *r, Module *m)
@@ -425,11 +456,7 @@ static bool read_graph(Reader *r, Module *m)
         return reader_fail(r, "graph @%s is defined twice", name);
     if (!reader_expect(r, "{") || !reader_line_end(r))
         return false;
-    Graph *g = graph_new(m, name);
-    while (!reader_accept(r, "}"))
-        if (!(reader_peek(r, '%') ? read_node(r, g) : read_output(r, g)))
-            return false;
-    return reader_line_end(r);
+    return read_lines(r, graph_new(m, name)) && reader_line_end(r);
 }
 
 static bool read_item(Reader *r, Module *m)

@@ -24,4 +24,8 @@ bool einsum_parse(const char *spec, EinsumSpec *out);
 /* Extent of a letter, from the operands' shapes. */
 int64_t einsum_extent(const EinsumSpec *s, const Shape *a, const Shape *b, char letter);
 
+/* Of a window (or unwindow) over `rank` axes: how many of them have taps; tap[k]: the result's axis of the taps of
+ * axis k, -1: none. */
+int window_taps(const Attrs *a, int rank, int *tap);
+
 #endif

@@ -64,6 +64,12 @@ bool shape_rule_gather(const ShapeContext *c, const Node *n, Type *type)
     return true;
 }
 
+bool shape_rule_scan(const ShapeContext *c, const Node *n, Type *type)
+{
+    *type = n->in[0]->type;
+    return shape_need_number(c, n, 0) && need_axis(c, n, &type->shape, n->attrs.scan.dim);
+}
+
 bool shape_rule_scatter(const ShapeContext *c, const Node *n, Type *type)
 {
     const Shape *index = &n->in[1]->type.shape;

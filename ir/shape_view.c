@@ -159,15 +159,22 @@ bool shape_rule_slice(const ShapeContext *c, const Node *n, Type *type)
     return true;
 }
 
+static bool need_pad_entries(const ShapeContext *c, const Node *n, int rank)
+{
+    return shape_need_entries(c, n, &n->attrs.pad.start, "start", rank) &&
+           shape_need_entries(c, n, &n->attrs.pad.step, "step", rank) &&
+           shape_need_entries(c, n, &n->attrs.pad.size, "size", rank);
+}
+
 bool shape_rule_pad(const ShapeContext *c, const Node *n, Type *type)
 {
     const Shape *x = &n->in[0]->type.shape;
     *type = n->in[0]->type;
-    if (!need_slice_entries(c, n, x->rank))
+    if (!need_pad_entries(c, n, x->rank))
         return false;
     for (int i = 0; i < x->rank; i++) {
-        const int64_t start = n->attrs.slice.start.v[i], step = n->attrs.slice.step.v[i];
-        const int64_t size = n->attrs.slice.size.v[i];
+        const int64_t start = n->attrs.pad.start.v[i], step = n->attrs.pad.step.v[i];
+        const int64_t size = n->attrs.pad.size.v[i];
         if (!steps_inside(start, step, x->dim[i], size))
             return shape_fail(
                 c,

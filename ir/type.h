@@ -10,7 +10,8 @@
 
 #include "ir/support/text.h"
 
-enum { MAX_RANK = 8 };
+/* Of any value, and of what files and model.so know: inputs, states, outputs. */
+enum { MAX_RANK = 10, MAX_STORED_RANK = 8 };
 
 typedef enum DType {
 #define DTYPE(NAME, text, bytes, st, c, cls) DT_##NAME,

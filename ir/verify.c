@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ir/loop.h"
 #include "ir/names.h"
 #include "ir/print.h"
 #include "ir/shape.h"
@@ -71,6 +72,20 @@ static const char *check_scalar_leaf(const Check *c, const Node *n, DType dtype,
     return type_equal(&n->type, &expected) ? NULL : fail_types(c, n, "must be", &expected);
 }
 
+/* Extents and element type are the loop's affair (loop_check). */
+static const char *check_arg(const Check *c, const Node *n)
+{
+    const Node *loop = c->graph->owner;
+    if (!loop)
+        return fail_node(c, n, "is in no loop");
+    const int64_t i = n->attrs.slot.index;
+    const Interval own = n->type.models, operand = loop->in[i]->type.models;
+    const Interval wanted = loop_role(loop, i) == LOOP_CARRIED ? loop->type.models : operand;
+    return own.lo == wanted.lo && own.hi == wanted.hi
+               ? NULL
+               : fail_node(c, n, "its models are not those of its operand");
+}
+
 static const char *check_leaf(const Check *c, const Node *n)
 {
     const Module *m = c->module;
@@ -86,6 +101,8 @@ static const char *check_leaf(const Check *c, const Node *n)
         const State *s = module_state(m, name);
         return check_named_leaf(c, n, s ? &s->type : NULL);
     }
+    if (info->data == LEAF_ARG)
+        return check_arg(c, n);
     if (info->data == LEAF_HYPER && !module_hyper(m, name))
         return check_named_leaf(c, n, NULL);
     if (info->data != LEAF_CONST)
@@ -137,6 +154,21 @@ static const char *check_models(const Check *c, const Node *n)
     return fits ? NULL : fail_node(c, n, "its models are not among the module's");
 }
 
+static const char *check_graph(Check *c, const Graph *g);
+
+/* The body as a graph of its own, and its ties to the loop. */
+static const char *check_body(Check *c, const Node *loop)
+{
+    const Check outside = *c;
+    if (loop->body->owner != loop || loop->body->outer != c->graph)
+        return fail_node(c, loop, "its body belongs to another loop");
+    const char *bad = check_graph(c, loop->body);
+    if (bad)
+        return bad; /* c->node is in the body */
+    *c = outside;
+    return NULL;
+}
+
 static const char *check_node(Check *c, Node *n, int position)
 {
     const char *bad;
@@ -148,8 +180,9 @@ static const char *check_node(Check *c, Node *n, int position)
         return fail_node(c, n, "must be gone at this stage");
     if ((bad = check_operands(c, n)) || (bad = check_models(c, n)))
         return bad;
-    bad = check_type(c, n);
-    return bad ? bad : check_marks(c, n);
+    if ((bad = check_type(c, n)) || (bad = check_marks(c, n)))
+        return bad;
+    return node_is_loop(n) ? check_body(c, n) : NULL;
 }
 
 static const char *fail_output(const Check *c, const Output *o, const char *what)
@@ -190,7 +223,9 @@ static const char *check_output(const Check *c, const Output *o)
 {
     if (!in_graph(c->graph, o->value))
         return fail_output(c, o, "its value is not in the graph");
-    if (o->kind != OUT_FAULT && !o->name)
+    if ((o->kind == OUT_NEXT || o->kind == OUT_STACK) != (c->graph->owner != NULL))
+        return fail_output(c, o, "is not of a kind that its graph has");
+    if (o->kind < OUT_FAULT && !o->name)
         return fail_output(c, o, "has no name");
     switch (o->kind) {
     case OUT_STATE:
@@ -199,6 +234,8 @@ static const char *check_output(const Check *c, const Output *o)
         return is_scalar_of(o->value, DT_F64) ? NULL
                                               : fail_output(c, o, "a result must be f64[]");
     case OUT_TENSOR:
+    case OUT_NEXT:
+    case OUT_STACK:
         return NULL;
     case OUT_FAULT:
         if (!in_graph(c->graph, o->value2))
@@ -249,20 +286,27 @@ const char *module_check(const Module *m)
     return module_check_at(m, &where);
 }
 
+static bool can_be_printed(const Graph *g)
+{
+    graph_foreach (g, n) {
+        for (int k = 0; k < n->n_in; k++)
+            if (!n->in[k])
+                return false;
+        if (node_is_loop(n) && (!n->body || !can_be_printed(n->body)))
+            return false;
+    }
+    for (int k = 0; k < g->n_outputs; k++)
+        if (!g->outputs[k].value || (g->outputs[k].kind == OUT_FAULT && !g->outputs[k].value2))
+            return false;
+    return true;
+}
+
 /* A broken graph may have operands that are missing; everything else can be printed. */
 static const char *dump(const Module *m)
 {
-    for (int i = 0; i < m->n_graphs; i++) {
-        graph_foreach (m->graphs[i], n)
-            for (int k = 0; k < n->n_in; k++)
-                if (!n->in[k])
-                    return NULL;
-        for (int k = 0; k < m->graphs[i]->n_outputs; k++)
-            if (!m->graphs[i]->outputs[k].value ||
-                (m->graphs[i]->outputs[k].kind == OUT_FAULT &&
-                 !m->graphs[i]->outputs[k].value2))
-                return NULL;
-    }
+    for (int i = 0; i < m->n_graphs; i++)
+        if (!can_be_printed(m->graphs[i]))
+            return NULL;
     Text text;
     text_init(&text, m->arena);
     module_print(&text, m);

@@ -8,19 +8,13 @@
  * Adjoints are named <x>.grad after the forward node and stand at its place in the source. */
 #include "passes/grad.h"
 
+#include "ir/loop.h"
 #include "passes/passes.h"
 #include "passes/rewrite.h"
 
 static GradRule *const rules[] = {
 #define OP(NAME, text, in, attrs, shape, grad, kind, data) [OP_##NAME] = grad_##grad,
 #include "ir/ops.def"
-};
-
-struct Sweep {
-    Graph *graph;
-    int n;          /* nodes before the sweep */
-    Node **adjoint; /* by id */
-    bool *depends;  /* on an x; by id */
 };
 
 void grad_none(Adjoint *c)
@@ -35,7 +29,11 @@ void grad_missing(Adjoint *c)
 
 bool adjoint_wanted(Adjoint *c, int i)
 {
-    const Node *x = c->in[i];
+    return adjoint_wanted_by(c, c->in[i]);
+}
+
+bool adjoint_wanted_by(Adjoint *c, const Node *x)
+{
     if (!c->sweep->depends[x->id])
         return false;
     c->b->hint = arena_printf(c->sweep->graph->module->arena, "%s.grad", x->name);
@@ -45,7 +43,11 @@ bool adjoint_wanted(Adjoint *c, int i)
 
 void adjoint_add(Adjoint *c, int i, Node *v)
 {
-    Node *x = c->in[i];
+    adjoint_add_to(c, c->in[i], v);
+}
+
+void adjoint_add_to(Adjoint *c, Node *x, Node *v)
+{
     Node **sum = &c->sweep->adjoint[x->id];
     v = build_sum_to(c->b, v, &x->type.shape);
     if (!v)
@@ -67,9 +69,20 @@ Node *adjoint_const(Adjoint *c, double v)
     return build_const(c->b, c->y->type.dtype, v);
 }
 
-static bool is_real(const Node *n)
+bool sweep_real(const Node *n)
 {
-    return dtype_class(n->type.dtype) == DTC_REAL;
+    return dtype_class(n->type.dtype) == DTC_REAL || node_is_loop(n);
+}
+
+void sweep_mark(Sweep *s, int last)
+{
+    for (int i = 0; i <= last; i++) {
+        const Node *n = s->graph->nodes[i];
+        if (!sweep_real(n) || rules[n->op] == grad_none)
+            continue;
+        for (int k = 0; k < n->n_in; k++)
+            s->depends[i] |= s->depends[n->in[k]->id];
+    }
 }
 
 /* Marks the x of every grad node of this loss and what depends on them up to the loss. */
@@ -80,13 +93,7 @@ static void mark_dependent(Sweep *s, const Node *loss)
         if (n->op == OP_GRAD && n->in[0] == loss)
             s->depends[n->in[1]->id] = true;
     }
-    for (int i = 0; i <= loss->id; i++) {
-        const Node *n = s->graph->nodes[i];
-        if (!is_real(n) || rules[n->op] == grad_none)
-            continue;
-        for (int k = 0; k < n->n_in; k++)
-            s->depends[i] |= s->depends[n->in[k]->id];
-    }
+    sweep_mark(s, loss->id);
 }
 
 /* Does anything flow from y into an operand? */
@@ -113,6 +120,15 @@ static bool visit(Sweep *s, Builder *b, Node *y)
     Adjoint c = {.b = b, .y = y, .g = s->adjoint[y->id], .in = y->in, .sweep = s};
     rules[y->op](&c);
     return true;
+}
+
+bool sweep_back(Sweep *s, Builder *b, int from)
+{
+    bool ok = true;
+    for (int i = from; i >= 0; i--)
+        if (s->adjoint[i])
+            ok &= visit(s, b, s->graph->nodes[i]);
+    return ok;
 }
 
 static Node *gradient_of(Sweep *s, Builder *b, const Node *request)
@@ -142,10 +158,7 @@ static bool sweep_loss(Graph *g, Node *loss, Arena *scratch)
     Builder b = {.graph = g, .loc = loss->loc};
     b.hint = arena_printf(g->module->arena, "%s.grad", loss->name);
     s.adjoint[loss->id] = build_const(&b, loss->type.dtype, 1);
-    bool ok = true;
-    for (int i = loss->id; i >= 0; i--)
-        if (s.adjoint[i])
-            ok &= visit(&s, &b, g->nodes[i]);
+    bool ok = sweep_back(&s, &b, loss->id);
     Node **requests = arena_array(scratch, (size_t)s.n, sizeof *requests);
     int n_requests = 0;
     for (int i = 0; i < s.n; i++)
@@ -166,9 +179,14 @@ static Node *first_request(const Graph *g)
 
 static void remove_detach(Graph *g)
 {
-    for (int i = 0; i < g->n_nodes; i++)
+    for (int i = 0; i < g->n_nodes; i++) {
         if (g->nodes[i]->op == OP_DETACH)
             graph_replace(g, g->nodes[i], g->nodes[i]->in[0]);
+        if (node_is_loop(g->nodes[i])) {
+            remove_detach(g->nodes[i]->body);
+            graph_drop_dead(g->nodes[i]->body);
+        }
+    }
 }
 
 static bool differentiate(Graph *g)

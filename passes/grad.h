@@ -11,8 +11,15 @@
 #define HFTAC_PASSES_GRAD_H
 
 #include "ir/build.h"
+#include "ir/shape.h"
 
-typedef struct Sweep Sweep; /* one reverse sweep: the adjoints of one loss */
+/* One reverse sweep: the adjoints of one loss. */
+typedef struct Sweep {
+    Graph *graph;
+    int n;          /* nodes before the sweep */
+    Node **adjoint; /* by id; of a loop: not NULL if any of its results has one */
+    bool *depends;  /* on an x; by id */
+} Sweep;
 
 typedef struct Adjoint {
     Builder *b;
@@ -28,8 +35,21 @@ typedef void GradRule(Adjoint *c);
 bool adjoint_wanted(Adjoint *c, int i);
 /* Adds v to operand i's adjoint; v may have the larger shape that the operand was broadcast to. */
 void adjoint_add(Adjoint *c, int i, Node *v);
+/* The same for a node that stands further away than an operand. */
+bool adjoint_wanted_by(Adjoint *c, const Node *x);
+void adjoint_add_to(Adjoint *c, Node *x, Node *v);
+/* Visits the nodes that have an adjoint from `from` backwards; false after a report. */
+bool sweep_back(Sweep *s, Builder *b, int from);
+/* Marks by id what depends on what is marked already, up to node `last`. */
+void sweep_mark(Sweep *s, int last);
+/* Does a gradient flow through values of this type (and loops)? */
+bool sweep_real(const Node *n);
 /* A rank-0 constant of y's element type. */
 Node *adjoint_const(Adjoint *c, double v);
+
+/* passes/grad_window.c: the adjoint of an einsum's operand i that is a window, without one of the window's size; false: there
+ * is no such short cut, nothing has been added. */
+bool grad_through_window(Adjoint *c, const EinsumSpec *s, int i);
 
 /* Markers: no gradient flows; asking for one is an error. */
 GradRule grad_none, grad_missing;

@@ -24,48 +24,31 @@ void grad_sum(Adjoint *c)
                     build_expand(c->b, with_reduced_axes(c, c->g), &c->in[0]->type.shape));
 }
 
-/* How to bring the reduced axes together at the end, as one. */
-typedef struct Gathering {
-    int64_t perm[MAX_RANK], back[MAX_RANK];
-    Shape moved, joined; /* after the permute, after the reshape */
-} Gathering;
-
-static Gathering gather_axes(const Shape *x, const IntList *dims)
+/* The row-major number of each element of x among those along dims: i64, broadcasting to x's shape. */
+static Node *number_along(Adjoint *c, const Shape *x, const IntList *dims)
 {
-    Gathering t = {.moved = {.rank = x->rank}, .joined = {.rank = x->rank - dims->n + 1}};
-    bool reduced[MAX_RANK] = {false};
-    for (int i = 0; i < dims->n; i++)
-        reduced[dims->v[i]] = true;
-    int n = 0;
-    for (int pass = 0; pass < 2; pass++)
+    Node *number = NULL;
+    for (int d = 0; d < x->rank; d++) {
+        bool reduced = false;
+        for (int i = 0; i < dims->n; i++)
+            reduced |= dims->v[i] == d;
+        if (!reduced)
+            continue;
+        Shape line = {.rank = x->rank};
         for (int i = 0; i < x->rank; i++)
-            if (reduced[i] == (pass == 1))
-                t.perm[n++] = i;
-    const int kept = t.joined.rank - 1;
-    t.joined.dim[kept] = 1;
-    for (int i = 0; i < n; i++) {
-        t.back[t.perm[i]] = i;
-        t.moved.dim[i] = x->dim[t.perm[i]];
-        t.moved.batch[i] = x->batch[t.perm[i]];
-        if (i < kept) {
-            t.joined.dim[i] = t.moved.dim[i];
-            t.joined.batch[i] = t.moved.batch[i];
+            line.dim[i] = i == d ? x->dim[d] : 1;
+        Node *index = build_iota(c->b, &line, d);
+        if (number) {
+            Node *extent = build_const(c->b, DT_I64, (double)x->dim[d]);
+            number = build2(c->b, OP_ADD, build2(c->b, OP_MUL, number, extent), index);
         } else {
-            t.joined.dim[kept] *= t.moved.dim[i];
+            number = index;
         }
     }
-    return t;
+    return number;
 }
 
-/* g at the first largest (smallest) element along `dim`, 0 elsewhere; g has extent 1 there. */
-static Node *to_first_extreme(Adjoint *c, Node *x, Node *g, int64_t dim)
-{
-    Node *key = c->y->op == OP_REDMAX ? x : build1(c->b, OP_NEG, x);
-    Node *first = build_reduce(c->b, OP_ARGMAX, key, 1, &dim, true);
-    Node *hit = build2(c->b, OP_EQ, build_iota(c->b, &x->type.shape, dim), first);
-    return build3(c->b, OP_WHERE, hit, g, adjoint_const(c, 0));
-}
-
+/* To the first largest (smallest) element, in row-major order of the reduced axes. */
 void grad_redmax(Adjoint *c)
 {
     if (!adjoint_wanted(c, 0))
@@ -76,17 +59,10 @@ void grad_redmax(Adjoint *c)
         adjoint_add(c, 0, g);
         return;
     }
-    if (dims->n == 1) {
-        adjoint_add(c, 0, to_first_extreme(c, x, g, dims->v[0]));
-        return;
-    }
-    const Gathering t = gather_axes(&x->type.shape, dims);
-    Shape joined_g = t.joined;
-    joined_g.dim[joined_g.rank - 1] = 1;
-    x = build_reshape(c->b, build_permute(c->b, x, t.perm), &t.joined);
-    g = build_reshape(c->b, build_permute(c->b, g, t.perm), &joined_g);
-    Node *v = to_first_extreme(c, x, g, t.joined.rank - 1);
-    adjoint_add(c, 0, build_permute(c->b, build_reshape(c->b, v, &t.moved), t.back));
+    Node *key = c->y->op == OP_REDMAX ? x : build1(c->b, OP_NEG, x);
+    Node *first = build_reduce(c->b, OP_ARGMAX, key, dims->n, dims->v, true);
+    Node *hit = build2(c->b, OP_EQ, number_along(c, &x->type.shape, dims), first);
+    adjoint_add(c, 0, build3(c->b, OP_WHERE, hit, g, adjoint_const(c, 0)));
 }
 
 static bool has_letter(const char *letters, int n, char letter)
@@ -123,6 +99,6 @@ void grad_einsum(Adjoint *c)
     if (!einsum_parse(c->y->attrs.einsum.spec, &s))
         return;
     for (int i = 0; i < 2; i++)
-        if (adjoint_wanted(c, i))
+        if (adjoint_wanted(c, i) && !grad_through_window(c, &s, i))
             adjoint_add(c, i, einsum_adjoint(c, &s, i));
 }

@@ -29,17 +29,17 @@ void grad_slice(Adjoint *c)
 {
     if (!adjoint_wanted(c, 0))
         return;
-    const Shape *x = &c->in[0]->type.shape;
-    Attrs a = c->y->attrs;
-    a.slice.size = ints_of(x->rank, x->dim);
-    adjoint_add(c, 0, build(c->b, OP_PAD, &a, 1, &c->g));
+    const Attrs *a = &c->y->attrs;
+    adjoint_add(c, 0,
+                build_pad(c->b, c->g, a->slice.start.v, a->slice.step.v,
+                          c->in[0]->type.shape.dim, 0));
 }
 
 void grad_pad(Adjoint *c)
 {
     if (!adjoint_wanted(c, 0))
         return;
-    const IntList *start = &c->y->attrs.slice.start, *step = &c->y->attrs.slice.step;
+    const IntList *start = &c->y->attrs.pad.start, *step = &c->y->attrs.pad.step;
     adjoint_add(c, 0, build_slice(c->b, c->g, start->v, step->v, c->in[0]->type.shape.dim));
 }
 
@@ -51,4 +51,30 @@ void grad_gather(Adjoint *c)
     Node *zeros = build_full(c->b, x->type.dtype, &x->type.shape, 0);
     Node *in[] = {zeros, c->in[1], c->g};
     adjoint_add(c, 0, build(c->b, OP_SCATTER_ADD, &c->y->attrs, 3, in));
+}
+
+/* Of the sums up to each element: the sums of g from each on. */
+void grad_cumsum(Adjoint *c)
+{
+    if (!adjoint_wanted(c, 0))
+        return;
+    Attrs a = c->y->attrs;
+    a.scan.reverse = !a.scan.reverse;
+    adjoint_add(c, 0, build(c->b, OP_CUMSUM, &a, 1, &c->g));
+}
+
+/* result[.., index[.., i, ..], ..] += updates[.., i, ..]: the result's adjoint passes to x, and is gathered for the updates. */
+void grad_scatter(Adjoint *c)
+{
+    if (adjoint_wanted(c, 0))
+        adjoint_add(c, 0, c->g);
+    if (!adjoint_wanted(c, 2))
+        return;
+    Node *in[] = {c->g, c->in[1]};
+    Node *v = build(c->b, OP_GATHER, &c->y->attrs, 2, in);
+    const Shape *updates = &c->in[2]->type.shape;
+    const int64_t zero[MAX_RANK] = {0}, one[MAX_RANK] = {1, 1, 1, 1, 1, 1, 1, 1};
+    if (v && !shape_equal(&v->type.shape, updates))
+        v = build_pad(c->b, v, zero, one, updates->dim, 0); /* what the index leaves out */
+    adjoint_add(c, 2, v);
 }

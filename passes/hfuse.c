@@ -5,6 +5,7 @@
  * computes the models of one operator together.
  *
  * Invariant: nothing but the interval depends on B - same nodes, same names, same order for 2 models or 200. */
+#include "ir/loop.h"
 #include "passes/passes.h"
 #include "passes/rewrite.h"
 
@@ -46,6 +47,30 @@ Form form_of(const Node *n)
     return FORM_BATCHED;
 }
 
+static void fuse_graph(const Graph *g, Interval all);
+
+/* What a loop carries is of each model if anything that it reads is. */
+static void fuse_body(const Node *loop, Interval all)
+{
+    graph_foreach (loop->body, n)
+        if (node_is_arg(n))
+            n->type.models = loop_role(loop, n->attrs.slot.index) == LOOP_CARRIED
+                                 ? loop->type.models
+                                 : loop->in[n->attrs.slot.index]->type.models;
+    fuse_graph(loop->body, all);
+}
+
+static void fuse_graph(const Graph *g, Interval all)
+{
+    graph_foreach (g, n) {
+        if (!node_is_arg(n))
+            n->type.models = models_of(g, n, all);
+        n->form = form_of(n);
+        if (node_is_loop(n))
+            fuse_body(n, all);
+    }
+}
+
 void hfuse(Module *m, int n_models, const Target *t)
 {
     (void)t;
@@ -56,9 +81,6 @@ void hfuse(Module *m, int n_models, const Target *t)
     for (int i = 0; i < m->n_inputs; i++)
         m->inputs[i].type.models = m->inputs[i].each ? all : (Interval){0, 0};
     for (int i = 0; i < m->n_graphs; i++)
-        graph_foreach (m->graphs[i], n) {
-            n->type.models = models_of(m->graphs[i], n, all);
-            n->form = form_of(n);
-        }
+        fuse_graph(m->graphs[i], all);
     m->stage = "fused";
 }

@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "ir/contract.h"
+#include "ir/loop.h"
 #include "passes/rewrite.h"
 
 enum {
@@ -29,7 +30,8 @@ static bool is_einsum(const Node *n)
 
 static Node *normalise_step(Builder *b, Node *n, void *context)
 {
-    (void)context;
+    if (node_is_loop(n))
+        rewrite_graph(n->body, normalise_step, context);
     return is_einsum(n) ? normalise_einsum(b, n) : n;
 }
 
@@ -93,7 +95,7 @@ static void settle_layout(const Graph *g, const Node *einsum, bool *settled)
     const IntList order = result_order(einsum, NULL);
     if (!contraction_of(einsum, &order, &c))
         return;
-    const Node *v = einsum->in[c.vector_operand];
+    const Node *v = loop_origin(&g, einsum->in[c.vector_operand]);
     if (v->op != OP_STATE)
         return;
     State *s = module_state(g->module, v->attrs.leaf.name);
@@ -121,15 +123,24 @@ static const State *parameter_of(const Module *m, const State *optim)
     return best;
 }
 
+static void settle_graph(const Graph *g, bool *settled)
+{
+    graph_foreach (g, n) {
+        if (is_einsum(n))
+            settle_layout(g, n, settled);
+        if (node_is_loop(n))
+            settle_graph(n->body, settled);
+    }
+}
+
 static void choose_state_layouts(Module *m, Arena *scratch)
 {
     static const char *const priority[] = {"train", "predict", "eval"};
     bool *settled = arena_array(scratch, (size_t)m->n_states, sizeof *settled);
     for (size_t i = 0; i < sizeof priority / sizeof *priority; i++) {
         const Graph *g = module_graph(m, priority[i]);
-        for (int k = 0; g && k < g->n_nodes; k++)
-            if (is_einsum(g->nodes[k]))
-                settle_layout(g, g->nodes[k], settled);
+        if (g)
+            settle_graph(g, settled);
     }
     for (int i = 0; i < m->n_states; i++) {
         State *s = &m->states[i];
@@ -145,6 +156,9 @@ typedef struct Lowering {
     bool layouts;         /* CPU */
     const IntList **wish; /* by position in the graph: the order its readers would like */
     int position;
+    Arena *scratch;
+    Builder *outside; /* of the graph round this loop's body, or NULL */
+    Node *loop;
 } Lowering;
 
 /* Elementwise on values of this shape: wishes the state's layout of every contraction that ends in it. */
@@ -189,6 +203,16 @@ static int64_t chunk_of(const Contraction *c)
     return c->k > LONG_CHAIN && last > CHUNK ? CHUNK : 0;
 }
 
+/* x as a copy in that order; of what is the same in each round of a loop one is enough. */
+static Node *copied(Builder *b, Node *x, const IntList *order, const Lowering *l)
+{
+    if (!l->loop || !node_is_arg(x) ||
+        loop_role(l->loop, x->attrs.slot.index) != LOOP_INVARIANT)
+        return build_layout(b, x, order);
+    return loop_add_invariant(
+        l->loop, build_layout(l->outside, l->loop->in[x->attrs.slot.index], order));
+}
+
 static Node *lower_einsum(Builder *b, Node *n, const Lowering *l)
 {
     Contraction c;
@@ -200,7 +224,7 @@ static Node *lower_einsum(Builder *b, Node *n, const Lowering *l)
     const int axis = c.letter[c.n_out - 1].in[c.vector_operand];
     if (stored_innermost(b->graph, v) != axis) {
         const IntList stored = order_ending_in(v->type.shape.rank, axis);
-        n->in[c.vector_operand] = build_layout(b, v, &stored);
+        n->in[c.vector_operand] = copied(b, v, &stored, l);
     }
     if (is_row_major(&order))
         return n;
@@ -208,9 +232,20 @@ static Node *lower_einsum(Builder *b, Node *n, const Lowering *l)
     return build_layout(b, n, &order);
 }
 
+static Node *lower_step(Builder *b, Node *n, void *context);
+
+static void lower_body(Builder *b, Node *loop, const Lowering *l)
+{
+    Lowering in = {.layouts = l->layouts, .scratch = l->scratch, .outside = b, .loop = loop};
+    in.wish = collect_wishes(loop->body, l->scratch);
+    rewrite_graph(loop->body, lower_step, &in);
+}
+
 static Node *lower_step(Builder *b, Node *n, void *context)
 {
     Lowering *l = context;
+    if (node_is_loop(n))
+        lower_body(b, n, l);
     Node *v = is_einsum(n) ? lower_einsum(b, n, l) : n;
     l->position++;
     return v;
@@ -227,7 +262,8 @@ void lower(Module *m, const Target *t)
     if (layouts)
         choose_state_layouts(m, scratch);
     for (int i = 0; i < m->n_graphs; i++) {
-        Lowering l = {.layouts = layouts, .wish = collect_wishes(m->graphs[i], scratch)};
+        Lowering l = {.layouts = layouts, .scratch = scratch};
+        l.wish = collect_wishes(m->graphs[i], scratch);
         rewrite_graph(m->graphs[i], lower_step, &l);
         simplify_graph(m->graphs[i]);
     }

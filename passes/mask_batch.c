@@ -8,7 +8,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "ir/build.h"
+#include "ir/loop.h"
 #include "ir/shape.h"
 #include "passes/rewrite.h"
 
@@ -121,7 +121,10 @@ static void mask_einsum(Builder *b, Masking *m, Node *n)
 
 static void mask_scatter(Builder *b, Masking *m, Node *n)
 {
-    n->in[2] = mask_axes(b, m, n->in[2], 1u << n->attrs.axis.dim, 0);
+    const bool scan = op_info(n->op)->data == SCATTER_SCAN;
+    const int operand = scan ? 0 : 2;
+    const int64_t dim = scan ? n->attrs.scan.dim : n->attrs.axis.dim;
+    n->in[operand] = mask_axes(b, m, n->in[operand], 1u << dim, 0);
 }
 
 static Node *count_of(Builder *b, Masking *m, const Node *n)
@@ -147,6 +150,10 @@ static Node *count_of(Builder *b, Masking *m, const Node *n)
 static Node *mask_step(Builder *b, Node *n, void *context)
 {
     Masking *m = context;
+    if (node_is_loop(n)) {
+        Masking inside = {.whole = m->whole};
+        rewrite_graph(n->body, mask_step, &inside);
+    }
     if (n->op == OP_COUNT)
         return count_of(b, m, n);
     if (m->whole)

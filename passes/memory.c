@@ -33,9 +33,9 @@ static int block_of(const Blocks *l, const Buffer *b)
     return -1;
 }
 
-static void add_block(Blocks *l, Buffer *b)
+static void add_block(Blocks *l, Buffer *b, BufferSpace space)
 {
-    if (block_of(l, b) >= 0)
+    if (!buffer_is_planned(b) || b->space != space || block_of(l, b) >= 0)
         return;
     if (l->n == l->cap)
         l->v = arena_grow(l->arena, l->v, &l->cap, sizeof *l->v);
@@ -99,7 +99,7 @@ static void join_kernel(Blocks *l, const EntryPlan *e, int at, BufferSpace space
     const Kernel *k = &e->kernels[at];
     for (int i = 0; i < k->n_stores; i++) {
         const Store *s = &k->stores[i];
-        if (s->to->space != space || s->to->bytes == 0)
+        if (!buffer_is_planned(s->to) || s->to->space != space || s->to->bytes == 0)
             continue;
         const int mine = block_of(l, s->to);
         for (int j = 0; j < l->n && l->v[mine].into < 0; j++) {
@@ -188,10 +188,13 @@ static int64_t place_in_a_row(Blocks *l)
 static int64_t plan_space(EntryPlan *e, BufferSpace space, Arena *a, bool reuse)
 {
     Blocks l = {.arena = a};
-    for (int k = 0; k < e->n_kernels; k++)
+    for (int k = 0; k < e->n_kernels; k++) {
+        const LoopPlan *loop = e->kernels[k].loop;
         for (int s = 0; s < e->kernels[k].n_stores; s++)
-            if (e->kernels[k].stores[s].to->space == space)
-                add_block(&l, e->kernels[k].stores[s].to);
+            add_block(&l, e->kernels[k].stores[s].to, space);
+        for (int i = 0; loop && i < loop->n_own; i++)
+            add_block(&l, loop->own[i], space);
+    }
     if (!reuse)
         return place_in_a_row(&l);
     for (int k = 0; k < e->n_kernels; k++)

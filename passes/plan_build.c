@@ -81,7 +81,7 @@ static Buffer *place_input(const Fuse *f, const char *name)
     return b;
 }
 
-static Buffer *place_leaf(const Fuse *f, const Node *n)
+Buffer *place_leaf(const Fuse *f, const Node *n)
 {
     const Module *m = f->graph->module;
     static const BufferSpace spaces[] = {[LEAF_HYPER] = BUF_HYPER,
@@ -156,8 +156,20 @@ static void place_outputs(Fuse *f)
             f->output[i] = new_result(f, o->input ? o->input : o->name);
             f->output_value2[i] = new_result(f, f->output[i]->name);
             break;
+        case OUT_NEXT:
+        case OUT_STACK:
+            diag_internal(NULL, "plan: @%s is the body of a loop", f->graph->name);
         }
     }
+}
+
+void vfuse_graph(Fuse *f)
+{
+    vfuse_choose(f);
+    vfuse_groups(f);
+    vfuse_merge(f);
+    vfuse_kernels(f);
+    memory_plan(f->entry, f->optimize);
 }
 
 static void plan_entry(Plan *p, EntryPlan *e, Graph *g, const Target *t)
@@ -178,11 +190,7 @@ static void plan_entry(Plan *p, EntryPlan *e, Graph *g, const Target *t)
         if (leaf_in_memory(n))
             e->buffer[n->id] = place_leaf(&f, n);
     place_outputs(&f);
-    vfuse_choose(&f);
-    vfuse_groups(&f);
-    vfuse_merge(&f);
-    vfuse_kernels(&f);
-    memory_plan(e, f.optimize);
+    vfuse_graph(&f);
     arena_free(f.scratch);
 }
 

@@ -8,6 +8,7 @@
 
 #include <string.h>
 
+#include "ir/loop.h"
 #include "passes/rewrite.h"
 
 enum {
@@ -131,6 +132,8 @@ static Node *simplify_step(Builder *b, Node *n, void *context)
 {
     Simplifier *s = context;
     Node *v = n;
+    if (node_is_loop(n))
+        simplify_graph(n->body);
     for (int i = 0; i < MAX_STEPS; i++) {
         Node *next = one_step(b, v);
         if (next == v)
@@ -142,9 +145,38 @@ static Node *simplify_step(Builder *b, Node *n, void *context)
     return v;
 }
 
+/* An argument that is the same constant in every round is one. */
+static void constant_arguments(const Node *loop)
+{
+    double v;
+    graph_foreach (loop->body, n) {
+        if (!node_is_arg(n))
+            continue;
+        const int64_t i = n->attrs.slot.index;
+        if (loop_role(loop, i) == LOOP_CARRIED || !const_uniform(loop->in[i], &v))
+            continue;
+        double *data = arena_array(loop->body->module->arena, 1, sizeof *data);
+        *data = v;
+        n->op = OP_CONST;
+        attrs_default(op_info(n->op)->attrs, &n->attrs);
+        n->attrs.value.data = (RealList){.n = 1, .v = data};
+    }
+}
+
+static void trim_loops(Graph *g)
+{
+    for (int i = g->n_nodes - 1; i >= 0; i--)
+        if (node_is_loop(g->nodes[i])) {
+            constant_arguments(g->nodes[i]);
+            loop_trim(g, g->nodes[i]);
+        }
+    graph_drop_dead(g);
+}
+
 void simplify_graph(Graph *g)
 {
     graph_drop_dead(g);
+    trim_loops(g);
     for (int walk = 0; walk < MAX_WALKS; walk++) {
         Simplifier s = {.scratch = arena_new()};
         rewrite_graph(g, simplify_step, &s);

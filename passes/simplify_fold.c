@@ -130,7 +130,7 @@ static Node *fold_view(Builder *b, Node *n)
         return build_full(b, n->type.dtype, &n->type.shape, element(n->in[0], 0));
     if (n->op == OP_RESHAPE)
         return build_table(b, n->type.dtype, &n->type.shape, n->in[0]->attrs.value.data.v);
-    return n->op == OP_EXPAND ? n : fold_strided(b, n);
+    return n->op == OP_PERMUTE || n->op == OP_SLICE ? fold_strided(b, n) : n;
 }
 
 /* A maximum or minimum of equal values; a sum would have to round as the back end does. */

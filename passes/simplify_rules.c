@@ -232,17 +232,24 @@ static Node *rule_pad(Builder *b, Node *n)
     if (!shape_equal(&n->in[0]->type.shape, &n->type.shape))
         return n;
     for (int i = 0; i < n->type.shape.rank; i++)
-        if (n->attrs.slice.step.v[i] < 0 && n->type.shape.dim[i] > 1)
+        if (n->attrs.pad.step.v[i] < 0 && n->type.shape.dim[i] > 1)
             return n;
     return n->in[0];
 }
 
-/* An extreme over axes of one element. */
-static Node *rule_extreme(Builder *b, Node *n)
+/* A reduction over axes of one element is that element; of a sum's -0 the sign stays. */
+static Node *rule_reduce(Builder *b, Node *n)
 {
     Node *x = n->in[0];
     return shape_count(&x->type.shape) == shape_count(&n->type.shape)
                ? build_reshape(b, x, &n->type.shape)
+               : n;
+}
+
+static Node *rule_argmax(Builder *b, Node *n)
+{
+    return shape_count(&n->in[0]->type.shape) == shape_count(&n->type.shape)
+               ? build_full(b, n->type.dtype, &n->type.shape, 0)
                : n;
 }
 
@@ -254,8 +261,8 @@ static IdentityRule *const rules[OP_COUNT_] = {
     [OP_RELU] = rule_idempotent, [OP_SIGN] = rule_idempotent, [OP_FLOOR] = rule_idempotent,
     [OP_CEIL] = rule_idempotent, [OP_WHERE] = rule_where,     [OP_CAST] = rule_cast,
     [OP_RESHAPE] = rule_reshape, [OP_EXPAND] = rule_expand,   [OP_PERMUTE] = rule_permute,
-    [OP_SLICE] = rule_slice,     [OP_PAD] = rule_pad,         [OP_REDMAX] = rule_extreme,
-    [OP_REDMIN] = rule_extreme,
+    [OP_SLICE] = rule_slice,     [OP_PAD] = rule_pad,         [OP_REDMAX] = rule_reduce,
+    [OP_REDMIN] = rule_reduce,   [OP_SUM] = rule_reduce,      [OP_ARGMAX] = rule_argmax,
 };
 
 /* An expand that the operator's own broadcasting makes superfluous. */

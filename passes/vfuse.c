@@ -11,6 +11,7 @@
 
 #include <string.h>
 
+#include "ir/loop.h"
 #include "ir/print.h"
 
 _Noreturn static void fail_at(const Fuse *f, const Node *n, const char *what)
@@ -28,14 +29,38 @@ static Output *output_of(const Fuse *f, int i)
 
 /* ---- one group per stored value ---- */
 
+bool vfuse_per_model(const Fuse *f, bool by_type)
+{
+    return f->region == REGION_BY_TYPE ? by_type : f->region == REGION_MODELS;
+}
+
+/* All results of a loop are one group. */
+static void add_result(Fuse *f, Node *n)
+{
+    Node *loop = n->in[0];
+    if (f->owner[loop->id] < 0) {
+        f->owner[loop->id] =
+            group_new(f, KERNEL_LOOP, vfuse_per_model(f, type_per_model(&loop->type)));
+        Group *g = &f->groups[f->owner[loop->id]];
+        g->anchor = loop;
+        g->loop = loop_plan_new(f, g);
+    }
+    f->owner[n->id] = f->owner[loop->id];
+    group_add_item(f, &f->groups[f->owner[n->id]], (Item){.value = n});
+}
+
 static void add_stored(Fuse *f, Node *n)
 {
+    if (node_is_result(n)) {
+        add_result(f, n);
+        return;
+    }
     KernelKind kind = KERNEL_EXPR;
     if (f->anchor[n->id])
         kind = KERNEL_CONTRACT;
     else if (node_kind(n) == KIND_SCATTER)
         kind = KERNEL_SCATTER;
-    const int id = group_new(f, kind, type_per_model(&n->type));
+    const int id = group_new(f, kind, vfuse_per_model(f, type_per_model(&n->type)));
     Group *g = &f->groups[id];
     g->anchor = kind == KERNEL_CONTRACT ? f->anchor[n->id] : kind == KERNEL_SCATTER ? n : NULL;
     f->owner[n->id] = id;
@@ -66,6 +91,8 @@ static bool may_store(const Fuse *f, const Group *g, const Node *value, const Bu
 {
     int64_t own[MAX_RANK] = {0};
     natural_strides(f->graph->module, value, own);
+    if (g->kind == KERNEL_LOOP)
+        return false;
     if (g->kind == KERNEL_CONTRACT && !same_strides(value, own, to->stride))
         return false;
     for (int i = 0; i < g->n_items; i++)
@@ -74,18 +101,32 @@ static bool may_store(const Fuse *f, const Group *g, const Node *value, const Bu
     return true;
 }
 
-static void add_output(Fuse *f, Node *value, Buffer *to)
+/* The group that stores it, -1: none need do so. */
+static int add_store(Fuse *f, Node *value, Buffer *to, bool per_model)
 {
     if (!to || keeps_state(f, value, to))
-        return;
+        return -1;
     const int owner = f->owner[value->id];
-    if (owner >= 0 && f->groups[owner].per_model &&
+    if (owner >= 0 && f->groups[owner].per_model == per_model &&
         may_store(f, &f->groups[owner], value, to)) {
         group_add_item(f, &f->groups[owner], (Item){.value = value, .to = to});
-        return;
+        return owner;
     }
-    const int id = group_new(f, KERNEL_EXPR, true);
+    const int id = group_new(f, KERNEL_EXPR, per_model);
     group_add_item(f, &f->groups[id], (Item){.value = value, .to = to, .copy = true});
+    return id;
+}
+
+/* What the loops carry at first is there before they begin. */
+static void add_initial_values(Fuse *f)
+{
+    for (int i = 0, n = f->n_groups; i < n; i++) {
+        const Group *g = &f->groups[i];
+        for (int k = 0; g->loop && k < g->loop->n_carried; k++) {
+            const int by = add_store(f, g->anchor->in[k], g->loop->place[k][0], g->per_model);
+            bit_set(f->groups[i].before, by);
+        }
+    }
 }
 
 static bool any_kept(const Fuse *f, int g)
@@ -120,6 +161,8 @@ void vfuse_groups(Fuse *f)
     for (int i = 0; i < f->n; i++)
         n_stored += f->stored[i];
     f->cap_groups = n_stored + 4 * f->graph->n_outputs;
+    graph_foreach (f->graph, n)
+        f->cap_groups += node_is_loop(n) ? (int)n->attrs.loop.carried : 0;
     f->node_words = f->n / 64 + 1;
     f->group_words = f->cap_groups / 64 + 1;
     f->groups = arena_array(f->scratch, (size_t)f->cap_groups + 1, sizeof *f->groups);
@@ -129,10 +172,11 @@ void vfuse_groups(Fuse *f)
     graph_foreach (f->graph, n)
         if (f->stored[n->id])
             add_stored(f, n);
+    add_initial_values(f);
     for (int i = 0; i < f->graph->n_outputs; i++) {
-        add_output(f, output_of(f, i)->value, f->output[i]);
+        add_store(f, output_of(f, i)->value, f->output[i], vfuse_per_model(f, true));
         if (output_of(f, i)->value2)
-            add_output(f, output_of(f, i)->value2, f->output_value2[i]);
+            add_store(f, output_of(f, i)->value2, f->output_value2[i], vfuse_per_model(f, true));
     }
     settle_all(f);
 }
@@ -287,7 +331,7 @@ static int copy_instead(Fuse *f, int writer, const Buffer *state)
     g->n_items = n;
     moved.copy = true;
     f->like[moved.value->id] = state;
-    const int id = group_new(f, KERNEL_EXPR, true);
+    const int id = group_new(f, KERNEL_EXPR, vfuse_per_model(f, true));
     group_add_item(f, &f->groups[id], moved);
     if (!group_settle(f, id) || (n > 0 && !group_settle(f, writer)))
         fail_at(f, moved.value, "cannot copy");

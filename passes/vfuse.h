@@ -83,7 +83,15 @@ typedef struct Group {
     int vector;
     uint64_t *reads;  /* bit set by node id: leaves in memory and values of other groups */
     uint64_t *before; /* bit set by group: must come before */
+    LoopPlan *loop;   /* KERNEL_LOOP: the anchor is the loop, the items are its results */
 } Group;
+
+/* A loop's body lies as a whole in one region. */
+typedef enum Region {
+    REGION_BY_TYPE,
+    REGION_SHARED,
+    REGION_MODELS
+} Region;
 
 typedef struct Fuse {
     Arena *arena;   /* of the plan */
@@ -92,6 +100,7 @@ typedef struct Fuse {
     EntryPlan *entry;
     Graph *graph;
     bool optimize;
+    Region region;
     int n;        /* nodes */
     int *users;   /* distinct readers by node id, outputs included */
     bool *stored; /* by node id */
@@ -109,6 +118,12 @@ typedef struct Fuse {
     VisitList visits; /* of the last group that was looked at */
 } Fuse;
 
+/* Everything below, and memory. */
+void vfuse_graph(Fuse *f);
+/* The buffer of a leaf from outside. */
+Buffer *place_leaf(const Fuse *f, const Node *n);
+/* Is what is of each model if its type says so, computed once for each model? */
+bool vfuse_per_model(const Fuse *f, bool by_type);
 void vfuse_prepare(Graph *g);
 void vfuse_choose(Fuse *f);
 void vfuse_groups(Fuse *f);
@@ -135,6 +150,14 @@ bool group_in_place(Fuse *f, int g, const Buffer *state);
 /* Is the item a store that somebody outside group g needs: a place outside, or a value that another group reads? */
 bool item_kept(const Fuse *f, const Item *i, int g);
 void item_strides(const Fuse *f, const Item *i, int64_t *stride);
+
+/* vfuse_loop.c.  May a loop read the operand where it lies, through its views? */
+bool loop_operand_plain(const Node *operand);
+LoopPlan *loop_plan_new(Fuse *f, const Group *g);
+/* Where a carried value is after the last round; NULL: the result is a stacked one. */
+Buffer *loop_final_place(const LoopPlan *l, const Node *result);
+/* Plans the body of a group whose operands and results have their buffers. */
+void loop_plan_body(Fuse *outer, const Group *g);
 
 static inline bool bit_get(const uint64_t *set, int i)
 {

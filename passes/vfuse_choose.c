@@ -6,6 +6,7 @@
  *
  * A contraction is not stored itself: as long as its only reader is elementwise, the chain goes on (`anchor`), and the
  * first value that is read twice, or by something else, is what its kernel stores. */
+#include "ir/loop.h"
 #include "passes/vfuse.h"
 
 /* In units of scalars.def.  LIMIT: read twice and dearer than that: stored.  SPREAD: not computed again for
@@ -90,7 +91,8 @@ static void choose_direct(Fuse *f, Node *n)
     int64_t stride[MAX_RANK] = {0};
     for (int i = 0; i < n->n_in; i++) {
         end_chain(f, n->in[i]);
-        make_direct(f, n->in[i], stride);
+        if (node_kind(n) != KIND_SCATTER || !node_is_splat(n->in[i]))
+            make_direct(f, n->in[i], stride);
     }
     f->cost[n->id] = cost_never;
 }
@@ -176,6 +178,11 @@ static double view_cost(Fuse *f, Node *n)
     Node *o = n->in[0];
     if (read_cost(f, o) > COST_LIMIT && f->users[n->id] > 1 && !node_is_layout(n))
         store_base(f, o);
+    if (op_info(n->op)->data == VIEW_WINDOW && read_cost(f, o) > 0) {
+        const double again = (double)shape_count(&n->type.shape) / (double)shape_count(&o->type.shape) - 1;
+        if (again > 0 && read_cost(f, o) * again > COST_LIMIT)
+            store_base(f, o);
+    }
     return op_info(n->op)->data == VIEW_EXPAND ? broadcast_cost(f, n, o) : read_cost(f, o);
 }
 
@@ -215,17 +222,44 @@ static double node_cost(Fuse *f, Node *n)
     }
 }
 
+static void choose_output(Fuse *f, Node *n);
+
+/* Operands are read where they lie; what is carried at first is stored like what leaves the graph. */
+static void choose_loop(Fuse *f, Node *n)
+{
+    int64_t stride[MAX_RANK] = {0};
+    f->cost[n->id] = node_is_result(n) ? 0 : cost_never;
+    f->stored[n->id] = node_is_result(n);
+    for (int i = 0; node_is_loop(n) && i < n->n_in; i++) {
+        Node *o = n->in[i];
+        end_chain(f, o);
+        if (loop_role(n, i) == LOOP_CARRIED)
+            choose_output(f, o);
+        else if (loop_operand_plain(o))
+            make_direct(f, o, stride);
+        else
+            f->stored[o->id] = true;
+    }
+}
+
 static void choose_node(Fuse *f, Node *n)
 {
     const OpKind kind = node_kind(n);
     if (kind == KIND_LEAF)
         return;
+    if (kind == KIND_LOOP) {
+        choose_loop(f, n);
+        return;
+    }
     if (kind == KIND_CONTRACT || kind == KIND_SCATTER) {
         choose_direct(f, n);
         f->anchor[n->id] = kind == KIND_CONTRACT ? n : NULL;
         f->stored[n->id] = kind == KIND_SCATTER || f->users[n->id] > 1 || !f->optimize;
         return;
     }
+    /* The order of a contraction's result is part of what lower() decided: at every level. */
+    if (node_is_layout(n) && node_kind(n->in[0]) == KIND_CONTRACT && f->users[n->in[0]->id] == 1)
+        f->stored[n->in[0]->id] = false;
     choose_chain(f, n);
     f->cost[n->id] = node_cost(f, n);
     const bool dear = f->users[n->id] > 1 && kind != KIND_VIEW &&
@@ -239,7 +273,7 @@ static void choose_output(Fuse *f, Node *n)
 {
     if (node_is_leaf(n))
         return;
-    if (!type_per_model(&n->type)) {
+    if (!vfuse_per_model(f, type_per_model(&n->type))) {
         if (f->cost[n->id] > COST_LIMIT || f->anchor[n->id])
             f->stored[n->id] = true;
         return;

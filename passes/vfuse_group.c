@@ -362,10 +362,23 @@ bool group_in_place(Fuse *f, int id, const Buffer *state)
     return in_place_fits(f, state);
 }
 
+static void settle_loop(Fuse *f, int id)
+{
+    Group *g = &f->groups[id];
+    const GroupContext c = {f, id};
+    visit_kernel(&f->visits, f->scratch, f->graph, 1, &g->anchor, &g->space, read_from_other,
+                 &c);
+    collect_reads(f, id);
+}
+
 bool group_settle(Fuse *f, int id)
 {
     Group *g = &f->groups[id];
     int64_t stride[MAX_RANK] = {0};
+    if (g->kind == KERNEL_LOOP) {
+        settle_loop(f, id);
+        return true;
+    }
     if (!find_space(f, g, id))
         return false;
     visit_group(f, id);
@@ -387,7 +400,8 @@ static bool may_meet(const Fuse *f, int a, int b)
     const Group *x = &f->groups[a], *y = &f->groups[b];
     if (a == b || x->dead || y->dead || x->per_model != y->per_model)
         return false;
-    if (x->kind == KERNEL_SCATTER || y->kind == KERNEL_SCATTER)
+    if (x->kind == KERNEL_SCATTER || y->kind == KERNEL_SCATTER || x->kind == KERNEL_LOOP ||
+        y->kind == KERNEL_LOOP)
         return false;
     return !(x->kind == KERNEL_CONTRACT && y->kind == KERNEL_CONTRACT);
 }

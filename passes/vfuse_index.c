@@ -6,6 +6,9 @@
 
 #include <string.h>
 
+#include "ir/loop.h"
+#include "ir/shape.h"
+
 OpKind node_kind(const Node *n)
 {
     return op_info(n->op)->kind;
@@ -151,6 +154,33 @@ static Place place_reshape(const Node *n, const Place *p)
     return q;
 }
 
+static Place place_window(const Node *n, const Place *p)
+{
+    const Shape *x = &n->in[0]->type.shape;
+    int tap[MAX_RANK];
+    const int taps = window_taps(&n->attrs, x->rank, tap);
+    Place q = {.outer = p->outer};
+    for (int k = 0; k < x->rank; k++)
+        if (x->dim[k] > 1)
+            q.component[k] = (uint16_t)(p->component[taps + k] |
+                                        (tap[k] < 0 ? 0 : p->component[tap[k]]));
+    return q;
+}
+
+/* The element of the operand depends on the tap too, as the result's index in memory does. */
+static Place place_unwindow(const Node *n, const Place *p)
+{
+    const int rank = n->attrs.window.size.n;
+    int tap[MAX_RANK];
+    const int taps = window_taps(&n->attrs, rank, tap);
+    Place q = *p;
+    q.exact = false;
+    for (int k = 0; k < rank; k++)
+        if (tap[k] >= 0)
+            q.component[taps + k] |= p->component[tap[k]];
+    return q;
+}
+
 static Place place_view(const Node *n, const Place *p)
 {
     switch (op_info(n->op)->data) {
@@ -172,6 +202,8 @@ static Place place_view(const Node *n, const Place *p)
                 q.component[i] = 0;
         return q;
     }
+    case VIEW_WINDOW:
+        return place_window(n, p);
     default:
         return place_reshape(n, p);
     }
@@ -186,6 +218,11 @@ static void walk_index(Walk *w, Node *n, const Place *p)
         Place x = *p;
         x.exact = false;
         x.component[n->attrs.axis.dim] = all_of(p, n->type.shape.rank);
+        walk(w, n->in[0], &x);
+        return;
+    }
+    if (data == INDEX_UNWINDOW) {
+        const Place x = place_unwindow(n, p);
         walk(w, n->in[0], &x);
         return;
     }
@@ -219,7 +256,7 @@ static void walk_reduce(Walk *w, Node *n, const Place *p)
 static void walk_direct(Walk *w, Node *n)
 {
     const Place nowhere = {0};
-    for (int i = 0; i < n->n_in; i++) {
+    for (int i = node_is_loop(n) ? (int)n->attrs.loop.carried : 0; i < n->n_in; i++) {
         Node *x = n->in[i];
         while (node_kind(x) == KIND_VIEW && !w->external(w->context, x)) {
             if (!seen(w, x, &nowhere))
@@ -227,7 +264,7 @@ static void walk_direct(Walk *w, Node *n)
             x = x->in[0];
         }
         if (!seen(w, x, &nowhere))
-            add_visit(w, x, &nowhere, true);
+            add_visit(w, x, &nowhere, !node_is_splat(x) || w->external(w->context, x));
     }
 }
 
@@ -254,6 +291,12 @@ static void walk_operands(Walk *w, Node *n, const Place *p)
     case KIND_CONTRACT:
     case KIND_SCATTER:
         walk_direct(w, n);
+        return;
+    case KIND_LOOP:
+        if (node_is_loop(n))
+            walk_direct(w, n);
+        else
+            walk(w, n->in[0], p);
         return;
     default:
         return;
@@ -359,6 +402,16 @@ bool view_strides(const Node *view, const int64_t *operand, int64_t *stride)
             stride[i] =
                 operand[i] * (view->attrs.slice.step.n ? view->attrs.slice.step.v[i] : 1);
         return true;
+    case VIEW_WINDOW: {
+        int tap[MAX_RANK];
+        const int taps = window_taps(&view->attrs, from->rank, tap);
+        for (int i = 0; i < from->rank; i++) {
+            stride[taps + i] = operand[i] * view->attrs.window.step.v[i];
+            if (tap[i] >= 0)
+                stride[tap[i]] = operand[i] * view->attrs.window.dilation.v[i];
+        }
+        return true;
+    }
     case VIEW_EXPAND:
         for (int i = 0; i < to->rank; i++)
             stride[i] = i < lead || from->dim[i - lead] == 1 ? 0 : operand[i - lead];

@@ -137,12 +137,12 @@ static bool is_natural(const Fuse *f, const Node *n, const Buffer *b)
     return !memcmp(stride, b->stride, (size_t)n->type.shape.rank * sizeof *stride);
 }
 
-/* The state that the value becomes, if it can be read from there. */
-static Buffer *readable_state(const Fuse *f, const Group *g, const Node *n)
+/* The state that the value becomes, or its place outside the loop, if it can be read from there. */
+static Buffer *readable_place(const Fuse *f, const Group *g, const Node *n)
 {
     for (int i = 0; i < g->n_items; i++) {
         Buffer *to = g->items[i].to;
-        if (g->items[i].value == n && to && to->space == BUF_STATE &&
+        if (g->items[i].value == n && to && (to->space == BUF_STATE || to->given) &&
             (is_natural(f, n, to) || !read_directly(f, n)))
             return to;
     }
@@ -171,8 +171,9 @@ static void find_places(Fuse *f, int id)
         const Item *item = &g->items[i];
         if (item->to || !item_kept(f, item, id))
             continue;
-        Buffer *state = readable_state(f, g, item->value);
-        f->entry->buffer[item->value->id] = state ? state : new_place(f, g, item);
+        Buffer *place = g->loop ? loop_final_place(g->loop, item->value)
+                                : readable_place(f, g, item->value);
+        f->entry->buffer[item->value->id] = place ? place : new_place(f, g, item);
     }
 }
 
@@ -199,7 +200,7 @@ static void fill_stores(Fuse *f, Kernel *k, int id)
         Buffer *own = f->entry->buffer[item->value->id];
         if (item->to)
             k->stores[k->n_stores++] = (Store){item->value, item->to};
-        else if (item_kept(f, item, id) && own->space != BUF_STATE)
+        else if (item_kept(f, item, id) && own->space != BUF_STATE && !own->given)
             k->stores[k->n_stores++] = (Store){item->value, own};
     }
 }
@@ -228,19 +229,24 @@ static bool is_flat(const Fuse *f, const Kernel *k)
     return true;
 }
 
-static bool is_planned(const Buffer *b)
+static void note_use(Buffer *b, int at)
 {
-    return b && (b->space == BUF_SCRATCH || b->space == BUF_SHARED);
+    if (!buffer_is_planned(b))
+        return;
+    if (b->first < 0)
+        b->first = at;
+    b->last = at;
 }
 
 static void note_lifetimes(Fuse *f, const Kernel *k, int at)
 {
     for (int i = 0; i < k->n_stores; i++)
-        if (is_planned(k->stores[i].to))
-            k->stores[i].to->first = k->stores[i].to->last = at;
+        note_use(k->stores[i].to, at);
+    for (int i = 0; k->loop && i < k->loop->n_own; i++)
+        note_use(k->loop->own[i], at);
     for (int i = 0; i < f->visits.n; i++) {
         Buffer *b = f->entry->buffer[f->visits.v[i].node->id];
-        if (f->visits.v[i].external && is_planned(b))
+        if (f->visits.v[i].external && b && buffer_is_planned(b))
             b->last = at;
     }
 }
@@ -253,13 +259,16 @@ static void make_kernel(Fuse *f, int id, int at)
                   .per_model = g->per_model,
                   .space = g->space,
                   .vector = g->vector,
-                  .contract = g->anchor};
+                  .contract = g->anchor,
+                  .loop = g->loop};
     memcpy(k->order, g->order, sizeof k->order);
     fill_stores(f, k, id);
     k->name = kernel_name(f, k, at);
     if (!group_settle(f, id))
         diag_internal(NULL, "plan: kernel %%%s does not hold", k->name);
     k->flat = is_flat(f, k);
+    if (g->loop)
+        loop_plan_body(f, g);
     note_lifetimes(f, k, at);
 }
 

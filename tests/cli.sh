@@ -47,6 +47,13 @@ expect 3 "nowhere.hdl" "$hftac" nowhere.hdl
 expect 3 "cannot write" "$hftac" -q "$root/samples/digits.hdl" -o /nonexistent/model.so
 expect 1 "--max-memory" "$hftac" -q -B 64 --max-memory=1M "$root/samples/digits.hdl" -o big.so
 holds "no output is left after an error" absent big.so
+mkfifo pipe
+expect 3 "no regular file" "$hftac" -q "$root/samples/digits.hdl" -o pipe
+cat pipe >from_pipe &
+expect 0 "" "$hftac" -q "$root/samples/digits.hdl" --emit=ir -o pipe
+wait
+holds "a pipe is written to, not replaced" bash -c 'test -p pipe && grep -q "graph @train" from_pipe'
+rm -f pipe from_pipe
 expect 0 "parameters, 8 models" "$hftac" "$root/samples/digits.hdl" -B 8 -o digits.so
 expect 0 "" "$hftac" -q "$root/samples/digits.hdl" -B 8 -o again.so
 holds "the same input gives the same bytes" cmp digits.so again.so

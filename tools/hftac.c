@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -410,12 +411,26 @@ static const char *stage_path(Compiler *c, Stage s)
     return output_name(c, stages[s].suffix);
 }
 
-/* Text goes to stdout or to a file that is there whole or not at all. */
+/* What a rename must not replace: a device, a pipe, a directory. */
+static bool is_special(const char *path)
+{
+    struct stat st;
+    return !stat(path, &st) && !S_ISREG(st.st_mode);
+}
+
+/* Text goes to stdout, into a device or pipe, or to a file that is there whole or not at all. */
 static void write_text(Compiler *c, const char *path, const char *text)
 {
     if (!strcmp(path, "-")) {
         if (fputs(text, stdout) < 0 || fflush(stdout))
             file_error(arena_printf(c->arena, "cannot write to standard output: %s", strerror(errno)));
+        return;
+    }
+    if (is_special(path)) {
+        FILE *special = fopen(path, "w");
+        const bool wrote = special && fputs(text, special) >= 0;
+        if (!special || (fclose(special) | !wrote))
+            file_error(arena_printf(c->arena, "cannot write '%s': %s", path, strerror(errno)));
         return;
     }
     const char *tmp = arena_printf(c->arena, "%s.tmp%ld", path, (long)getpid());
@@ -656,6 +671,8 @@ static void link_code(Compiler *c, CpuModule *code)
     const char *so = c->o.emit_any ? stage_path(c, STAGE_SO) : c->o.output ? c->o.output : "model.so";
     if (!strcmp(so, "-"))
         usage("%s", "a shared object is not printed; name a file with -o");
+    if (is_special(so))
+        file_error(arena_printf(c->arena, "cannot write '%s': it is no regular file", so));
     const char *object = arena_printf(c->arena, "%s.%ld.o", so, (long)getpid());
     const char *error = NULL;
     bool tool_missing = false;

@@ -118,6 +118,8 @@ LLVMValueRef emit_load_scalar(Emit *e, const Buffer *b, LLVMValueRef pointer, DT
 
 /* The value of n at index i: element type n->type.dtype. */
 LLVMValueRef emit_eval(Emit *e, const Node *n, const Index *i);
+/* The value of n at i, an integer, clamped to 0 .. extent-1, as an index. */
+Affine emit_eval_as_index(Emit *e, const Node *n, const Index *i, int64_t extent);
 /* From now on n at index i is v (while the current level is open, with the current number of active lanes). */
 void emit_bind(Emit *e, const Node *n, const Index *i, LLVMValueRef v);
 /* Evaluates all stores of the kernel at index i of its space, then stores them. */
@@ -126,6 +128,8 @@ void emit_stores_at(Emit *e, const Index *i);
 const Buffer *emit_readable(const Emit *e, const Node *n);
 /* The condition (i1, scalar or vector) under which an offset lies inside its buffer; NULL: always. */
 LLVMValueRef emit_guard(Emit *e, const Affine *offset);
+/* While a reduction along lanes of its own is inside: what the lanes outside must fulfil says nothing of them. */
+void emit_hide_lane_guards(Emit *e, bool hide);
 /* Forgets nothing of other kernels: starts the tables of a new function (eval.c, memory.c). */
 void emit_memo_init(Emit *e);
 void emit_memory_init(Emit *e);
@@ -147,6 +151,9 @@ LLVMValueRef emit_philox(Emit *e, LLVMValueRef seed, LLVMValueRef step, uint64_t
                          LLVMValueRef element);
 /* contract.c: e->kernel is a KERNEL_CONTRACT; e->level is the function's level 0. */
 void emit_contract_kernel(Emit *e);
+
+/* scatter.c: e->kernel is a KERNEL_SCATTER; a scatter_add's result holds its first operand already. */
+void emit_scatter_kernel(Emit *e);
 
 /* transpose.c: emits the kernel if it is a copy to another order of axes; false: it is not. */
 bool emit_transpose(Emit *e);

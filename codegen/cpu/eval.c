@@ -10,6 +10,7 @@
 #include "codegen/cpu/emit.h"
 
 #include "codegen/cpu/philox.h"
+#include "ir/shape.h"
 
 enum {
     MEMO_BUCKETS = 256,
@@ -41,6 +42,7 @@ struct Guard {
     Guard *up;
     Affine at, rest;
     int64_t lo, hi;
+    int hidden; /* by reductions whose lanes are others */
 };
 
 void emit_memo_init(Emit *e)
@@ -61,7 +63,15 @@ static bool guard_lanes(const Emit *e, const Guard *g)
 
 static bool guard_applies(Emit *e, const Guard *g, int depth, bool lanes)
 {
-    return emit_level_of(e, &g->at)->depth <= depth && (lanes || !guard_lanes(e, g));
+    return !g->hidden && emit_level_of(e, &g->at)->depth <= depth &&
+           (lanes || !guard_lanes(e, g));
+}
+
+void emit_hide_lane_guards(Emit *e, bool hide)
+{
+    for (Guard *g = e->guard; g; g = g->up)
+        if (guard_lanes(e, g))
+            g->hidden += hide ? 1 : -1;
 }
 
 /* Guards are told apart by what they say. */
@@ -212,12 +222,14 @@ static LLVMValueRef eval_random(Emit *e, const Node *n, const Index *i)
     return emit_philox_at(e, seed, step, philox_path_hash(n->attrs.random.path), &element);
 }
 
-/* t = (i - start) / step on one axis of a pad, and the condition under which that is an element. */
-static Guard pad_guard(Emit *e, const Node *n, int axis, const Affine *i)
+/* t = i / step, and the condition under which that is one of `extent` elements. */
+static Guard quotient_guard(Emit *e, const Affine *i, int64_t step, int64_t extent)
 {
-    const int64_t step = n->attrs.slice.step.v[axis];
-    Guard g = {.lo = 0, .hi = n->in[0]->type.shape.dim[axis] - 1};
-    g.at = affine_plus(i, -n->attrs.slice.start.v[axis]);
+    Guard g = {.at = *i, .lo = 0, .hi = extent - 1};
+    if (step < 0) {
+        g.at = affine_scale(i, -1);
+        step = -step;
+    }
     if (step == 1)
         return g;
     int64_t lo, hi;
@@ -229,14 +241,14 @@ static Guard pad_guard(Emit *e, const Node *n, int axis, const Affine *i)
     return g;
 }
 
-static LLVMValueRef eval_pad(Emit *e, const Node *n, const Index *i)
+/* The operand at the guards' places where all of them hold (axes without one: as `at` says), else `value`. */
+static LLVMValueRef eval_guarded(Emit *e, const Node *n, Index *at, Guard *guard, int first,
+                                 double value)
 {
-    Guard guard[MAX_RANK], *outer = e->guard;
-    Index at = {.rank = i->rank};
+    Guard *outer = e->guard;
     LLVMValueRef ok = NULL;
-    for (int k = 0; k < i->rank; k++) {
-        guard[k] = pad_guard(e, n, k, &i->at[k]);
-        at.at[k] = guard[k].at;
+    for (int k = first; k < at->rank; k++) {
+        at->at[k] = guard[k].at;
         LLVMValueRef g = guard_value(e, &guard[k]);
         if (!g)
             continue;
@@ -244,7 +256,7 @@ static LLVMValueRef eval_pad(Emit *e, const Node *n, const Index *i)
         guard[k].up = e->guard;
         e->guard = &guard[k];
     }
-    LLVMValueRef v = emit_eval(e, n->in[0], &at);
+    LLVMValueRef v = emit_eval(e, n->in[0], at);
     e->guard = outer;
     if (!ok)
         return v;
@@ -252,7 +264,40 @@ static LLVMValueRef eval_pad(Emit *e, const Node *n, const Index *i)
         ok = emit_splat(e, ok);
         v = emit_splat(e, v);
     }
-    return LLVMBuildSelect(e->builder, ok, v, LLVMConstNull(LLVMTypeOf(v)), "");
+    LLVMValueRef rest = emit_const_like(e, n->type.dtype, value, v);
+    return LLVMBuildSelect(e->builder, ok, v, rest, "");
+}
+
+static LLVMValueRef eval_pad(Emit *e, const Node *n, const Index *i)
+{
+    Guard guard[MAX_RANK];
+    Index at = *i;
+    for (int k = 0; k < i->rank; k++) {
+        const Affine from = affine_plus(&i->at[k], -n->attrs.pad.start.v[k]);
+        guard[k] = quotient_guard(e, &from, n->attrs.pad.step.v[k],
+                                  n->in[0]->type.shape.dim[k]);
+    }
+    return eval_guarded(e, n, &at, guard, 0, n->attrs.pad.value);
+}
+
+/* In front the axes of taps, as they are; then i = (p - start - dilation * t) / step. */
+static LLVMValueRef eval_unwindow(Emit *e, const Node *n, const Index *i)
+{
+    const Attrs *a = &n->attrs;
+    Guard guard[MAX_RANK];
+    Index at = *i;
+    int tap[MAX_RANK];
+    const int taps = window_taps(a, a->window.size.n, tap);
+    for (int k = 0; k < a->window.size.n; k++) {
+        Affine from = affine_plus(&i->at[taps + k], -a->window.start.v[k]);
+        if (tap[k] >= 0) {
+            const Affine back = affine_scale(&i->at[tap[k]], -a->window.dilation.v[k]);
+            from = affine_add(&from, &back);
+        }
+        guard[taps + k] = quotient_guard(e, &from, a->window.step.v[k],
+                                         n->in[0]->type.shape.dim[taps + k]);
+    }
+    return eval_guarded(e, n, &at, guard, taps, 0);
 }
 
 /* min(max(v, 0), n - 1) as i64. */
@@ -267,8 +312,7 @@ static LLVMValueRef clamped(Emit *e, DType from, LLVMValueRef v, int64_t n)
     return emit_intrinsic(e, "llvm.smin", 1, &type, 2, high);
 }
 
-/* The value of n at i, clamped to 0 .. extent-1, as an index. */
-static Affine eval_as_index(Emit *e, const Node *n, const Index *i, int64_t extent)
+Affine emit_eval_as_index(Emit *e, const Node *n, const Index *i, int64_t extent)
 {
     const Index at = canonical(n, i);
     MemoEntry key;
@@ -288,7 +332,7 @@ static LLVMValueRef eval_gather(Emit *e, const Node *n, const Index *i)
 {
     const int64_t dim = n->attrs.axis.dim;
     Index at = *i;
-    at.at[dim] = eval_as_index(e, n->in[1], i, n->in[0]->type.shape.dim[dim]);
+    at.at[dim] = emit_eval_as_index(e, n->in[1], i, n->in[0]->type.shape.dim[dim]);
     return emit_eval(e, n->in[0], &at);
 }
 
@@ -301,6 +345,8 @@ static LLVMValueRef eval_index(Emit *e, const Node *n, const Index *i)
         return eval_random(e, n, i);
     case INDEX_PAD:
         return eval_pad(e, n, i);
+    case INDEX_UNWINDOW:
+        return eval_unwindow(e, n, i);
     case INDEX_GATHER:
         return eval_gather(e, n, i);
     default:
@@ -337,6 +383,8 @@ static LLVMValueRef compute(Emit *e, const Node *n, const Index *i)
         return eval_index(e, n, i);
     case KIND_REDUCE:
         return emit_reduce(e, n, i);
+    case KIND_SCATTER: /* before anything is added */
+        return emit_eval(e, n->in[0], i);
     default:
         diag_internal(NULL, "%%%s (%s) cannot be computed inside kernel %s of @%s", n->name,
                       op_info(n->op)->text, e->kernel->name, e->entry->graph->name);

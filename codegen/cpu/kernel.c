@@ -222,6 +222,10 @@ LLVMValueRef emit_kernel(Emit *e, const EntryPlan *entry, const Kernel *k, const
         emit_contract_kernel(e);
         break;
     case KERNEL_SCATTER:
+        if (op_info(k->contract->op)->data != SCATTER_SCAN)
+            emit_nest(e, &i, 0); /* the first value of the result */
+        emit_scatter_kernel(e);
+        break;
     case KERNEL_LOOP:
         e->failed_kind = (int)k->kind;
         break;

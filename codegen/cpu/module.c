@@ -76,7 +76,7 @@ static LLVMValueRef generate_kernel(CpuModule *m, const Plan *p, const EntryPlan
         *error =
             arena_printf(m->arena, "%s of @%s: %s are not supported on the CPU yet", k->name,
                          entry->graph->name,
-                         e.failed_kind == KERNEL_SCATTER ? "indexed accumulations" : "loops");
+                         "loops");
         f = NULL;
     }
     LLVMDisposeBuilder(e.builder);

@@ -15,7 +15,7 @@ typedef struct Walk {
 const Buffer *kernel_readable(const EntryPlan *e, const Kernel *k, const Node *n)
 {
     const Buffer *b = e->buffer[n->id];
-    if (!b || op_info(n->op)->kind == KIND_LEAF)
+    if (!b || (op_info(n->op)->kind == KIND_LEAF && n->op != OP_CONST))
         return b;
     for (int i = 0; i < k->n_stores; i++)
         if (k->stores[i].value == n && k->stores[i].to == b)
@@ -92,8 +92,10 @@ static void put_node(Walk *w, const Node *n)
     }
     w->number[n->id] = ++w->n_met;
     const OpInfo *op = op_info(n->op);
-    const bool splat = n->op == OP_CONST && n->attrs.value.data.n == 1;
-    const Buffer *b = splat ? NULL : kernel_readable(w->entry, w->kernel, n);
+    /* One value for all elements is written into the code, but where a contraction reads it from memory. */
+    const Buffer *b = kernel_readable(w->entry, w->kernel, n);
+    if (n->op == OP_CONST && n->attrs.value.data.n == 1 && b && b->space == BUF_CONST)
+        b = NULL;
     put_type(w, n->type.dtype, &n->type.shape);
     if (b) {
         put_place(w, b);

@@ -153,6 +153,17 @@ static void partials_begin(Emit *e, Reduction *r, int n, bool vector)
     }
 }
 
+/* Row-major number of the element at r->at among the reduced ones. */
+static Affine number_along(const Reduction *r)
+{
+    Affine number = affine_const(0);
+    for (int k = 0; k < r->n_axes; k++) {
+        number = affine_scale(&number, r->operand->type.shape.dim[r->axis[k]]);
+        number = affine_add(&number, &r->at.at[r->axis[k]]);
+    }
+    return number;
+}
+
 /* Adds the operand at r->at to partial k; in a vectorised axis' tail the missing lanes add the identity. */
 static void accumulate(Emit *e, Reduction *r, int k, bool vector)
 {
@@ -161,7 +172,8 @@ static void accumulate(Emit *e, Reduction *r, int k, bool vector)
         v = emit_scalar_fn(e, SC_CAST, r->operand->type.dtype, r->dtype, 1, &v);
     Partial p = {.value = vector ? emit_splat(e, v) : v};
     if (r->kind == RED_ARGMAX) {
-        p.position = emit_affine(e, &r->at.at[r->node->attrs.axes.dims.v[0]]);
+        const Affine number = number_along(r);
+        p.position = emit_affine(e, &number);
         if (vector)
             p.position = emit_splat(e, p.position);
     }
@@ -299,7 +311,9 @@ static LLVMValueRef reduce_vectorised(Emit *e, Reduction *r)
     const int64_t extent = r->operand->type.shape.dim[axis];
     partials_begin(e, r, partials_for(extent, e->lanes), true);
     open_axes(e, r, r->n_axes - 1);
+    emit_hide_lane_guards(e, true);
     sum_axis(e, r, axis, extent);
+    emit_hide_lane_guards(e, false);
     close_axes(e, r->n_axes - 1);
     return result_of(r, fold(e, r));
 }

@@ -1,7 +1,8 @@
-/* check_ops DIR: operators against golden tensors: values and the gradients of sum(out * grad_out).
+/* check_ops DIR: operators against golden tensors: values, the gradients of sum(out * grad_out), and buffers afterwards.
  *
  * From each file a program is written: differentiable inputs and the operator's parameters become Params, the rest
- * inputs; an optimizer written in .hdl keeps the gradients where the library can read them. */
+ * inputs; an optimizer written in .hdl keeps the gradients where the library can read them.  An operator that has another
+ * meaning in training ("training" among its attributes) runs in both: a state keeps what the training step computed. */
 #include "tests/check/check.h"
 
 #include <stdio.h>
@@ -9,33 +10,60 @@
 #include <string.h>
 
 /* How an operator is written.  form: $0 $1 operands, $a the attributes as `, name = value`; a capital first letter: a layer's
- * constructor, called on $0.  drop: attributes that are inferred or say what the program says otherwise.
- * rename: "from=to". */
+ * constructor.  drop: attributes that are inferred or say what the program says otherwise.  rename: "from=to ...".
+ * call: how a layer is called, NULL: layer($0); {name} is the attribute of that name, none if absent.  extra: more arguments. */
 typedef struct Row {
-    const char *op, *form, *drop, *rename;
+    const char *op, *form, *drop, *rename, *call, *extra;
 } Row;
 
 static const Row rows[] = {
-    {"linear", "Linear", "in_features", ""},
-    {"prelu", "PReLU", "", ""},
-    {"layer_norm", "LayerNorm", "", ""},
-    {"matmul", "$0 @ $1", "", ""},
-    {"add", "$0 + $1", "", ""},
-    {"sub", "$0 - $1", "", ""},
-    {"mul", "$0 * $1", "", ""},
-    {"div", "$0 / $1", "", ""},
-    {"neg", "-$0", "", ""},
-    {"reciprocal", "1 / $0", "", ""},
-    {"rsqrt", "1 / sqrt($0)", "", ""},
-    {"square", "$0 ** 2", "", ""},
-    {"maximum", "max($0, $1)", "", ""},
-    {"minimum", "min($0, $1)", "", ""},
-    {"pow", "pow($0$a)", "", ""},
-    {"reshape", "reshape($0$a)", "", ""},
-    {"expand", "expand($0$a)", "", "shape=sizes"},
-    {"cross_entropy", "cross_entropy($0, $1$a)", "", ""},
-    {"mse_loss", "mse_loss($0, $1$a)", "", ""},
-    {NULL, NULL, "", ""}, /* any other: op($0, $1$a) */
+    {.op = "linear", .form = "Linear", .drop = "in_features"},
+    {.op = "layer_norm", .form = "LayerNorm"},
+    {.op = "group_norm", .form = "GroupNorm", .drop = "num_channels"},
+    {.op = "instance_norm1d", .form = "InstanceNorm1d", .drop = "num_features training"},
+    {.op = "instance_norm2d", .form = "InstanceNorm2d", .drop = "num_features training"},
+    {.op = "rms_norm", .form = "RMSNorm"},
+    {.op = "batch_norm1d", .form = "BatchNorm1d", .drop = "num_features training"},
+    {.op = "batch_norm2d", .form = "BatchNorm2d", .drop = "num_features training"},
+    {.op = "conv1d", .form = "Conv1d", .drop = "in_channels"},
+    {.op = "conv2d", .form = "Conv2d", .drop = "in_channels"},
+    {.op = "conv3d", .form = "Conv3d", .drop = "in_channels"},
+    {.op = "conv_transpose1d", .form = "ConvTranspose1d", .drop = "in_channels"},
+    {.op = "conv_transpose2d", .form = "ConvTranspose2d", .drop = "in_channels"},
+    {.op = "prelu", .form = "PReLU"},
+    {.op = "embedding", .form = "Embedding"},
+    {.op = "multihead_attention",
+     .form = "MultiheadAttention",
+     .drop = "embed_dim layout causal",
+     .call = "layer($0, $0, $0, is_causal = {causal} == true)[0]"},
+    {.op = "transformer_encoder_layer",
+     .form = "TransformerEncoderLayer",
+     .drop = "d_model layout",
+     .extra = "dropout = 0"},
+    {.op = "lstm", .form = "LSTM", .drop = "input_size layout output", .call = "layer($0)[0]"},
+    {.op = "gru", .form = "GRU", .drop = "input_size layout output", .call = "layer($0)[0]"},
+    {.op = "matmul", .form = "$0 @ $1"},
+    {.op = "add", .form = "$0 + $1"},
+    {.op = "sub", .form = "$0 - $1"},
+    {.op = "mul", .form = "$0 * $1"},
+    {.op = "div", .form = "$0 / $1"},
+    {.op = "neg", .form = "-$0"},
+    {.op = "reciprocal", .form = "1 / $0"},
+    {.op = "rsqrt", .form = "1 / sqrt($0)"},
+    {.op = "square", .form = "$0 ** 2"},
+    {.op = "maximum", .form = "max($0, $1)"},
+    {.op = "minimum", .form = "min($0, $1)"},
+    {.op = "pow", .form = "pow($0$a)"},
+    {.op = "reshape", .form = "reshape($0$a)"},
+    {.op = "expand", .form = "expand($0$a)", .rename = "shape=sizes"},
+    {.op = "gather", .form = "gather($0, index = $1$a)"},
+    {.op = "index_select", .form = "index_select($0, index = $1$a)"},
+    {.op = "scatter_add", .form = "scatter_add($0, index = $1, src = $2$a)"},
+    {.op = "cat", .form = "cat([$*]$a)"},
+    {.op = "stack", .form = "stack([$*]$a)"},
+    {.op = "cross_entropy", .form = "cross_entropy($0, $1$a)"},
+    {.op = "mse_loss", .form = "mse_loss($0, $1$a)"},
+    {0}, /* any other: op($0, $1$a) */
 };
 
 static const Row *find_row(const char *op)
@@ -49,7 +77,7 @@ static const Row *find_row(const char *op)
 static bool listed(const char *list, const char *word)
 {
     const size_t n = strlen(word);
-    for (const char *p = list; (p = strstr(p, word)); p += n)
+    for (const char *p = list; p && (p = strstr(p, word)); p += n)
         if ((p == list || p[-1] == ' ') && (p[n] == 0 || p[n] == ' '))
             return true;
     return false;
@@ -58,7 +86,7 @@ static bool listed(const char *list, const char *word)
 static const char *renamed(const Row *r, const char *name)
 {
     const size_t n = strlen(name);
-    return !strncmp(r->rename, name, n) && r->rename[n] == '=' ? r->rename + n + 1 : name;
+    return r->rename && !strncmp(r->rename, name, n) && r->rename[n] == '=' ? r->rename + n + 1 : name;
 }
 
 /* "in.2" as an attribute's value means that operand. */
@@ -107,24 +135,44 @@ static int positional(const json_t *attrs, int n)
     return n;
 }
 
+/* form with its $ and {} filled in. */
+static void add_form(Source *s, const Row *r, const char *form, const json_t *attrs, int n_in)
+{
+    for (const char *p = form; *p; p++) {
+        if (*p == '{') {
+            char name[64];
+            const size_t n = strcspn(p + 1, "}");
+            snprintf(name, sizeof name, "%.*s", (int)n, p + 1);
+            const json_t *v = json_object_get(attrs, name);
+            if (v)
+                add_json(s, v);
+            else
+                add(s, "none");
+            p += n + 1;
+        } else if (*p != '$') {
+            add(s, "%c", *p);
+        } else if (*++p == 'a') {
+            add_attrs(s, r, attrs, false);
+        } else if (*p == '*') {
+            for (int i = 0; i < n_in; i++)
+                add(s, "%sin%d", i ? ", " : "", i);
+        } else {
+            add(s, "in%c", *p);
+        }
+    }
+}
+
 static void add_expression(Source *s, const Row *r, const char *op, const json_t *attrs, int n_in)
 {
-    if (!r->op) {
-        add(s, "%s(", op);
-        for (int i = 0; i < n_in; i++)
-            add(s, "%sin%d", i ? ", " : "", i);
-        add_attrs(s, r, attrs, n_in == 0);
-        add(s, ")");
+    if (r->op) {
+        add_form(s, r, r->form, attrs, n_in);
         return;
     }
-    for (const char *p = r->form; *p; p++) {
-        if (*p != '$')
-            add(s, "%c", *p);
-        else if (*++p == 'a')
-            add_attrs(s, r, attrs, false);
-        else
-            add(s, "in%c", *p);
-    }
+    add(s, "%s(", op);
+    for (int i = 0; i < n_in; i++)
+        add(s, "%sin%d", i ? ", " : "", i);
+    add_attrs(s, r, attrs, n_in == 0);
+    add(s, ")");
 }
 
 static bool is_param(const Golden *g, const Tensor *t)
@@ -139,56 +187,92 @@ static const char *type_name(const Tensor *t)
     return hftac_type_text(t->type);
 }
 
+/* Is the value that of a training step? */
+static bool in_training(const json_t *attrs)
+{
+    return json_is_true(json_object_get(attrs, "training"));
+}
+
+static bool is_layer(const Row *r)
+{
+    return r->op && r->form[0] >= 'A' && r->form[0] <= 'Z';
+}
+
+static void write_input(Source *s, const char *name, const Tensor *t)
+{
+    add(s, "  input %s : %s", name, type_name(t));
+    add_shape(s, t);
+    add(s, "\n");
+}
+
+static void write_operands(Source *s, const Golden *g, int n)
+{
+    for (int pass = 0; pass < 2; pass++)
+        for (int i = 0; i < n; i++) {
+            char name[16];
+            snprintf(name, sizeof name, "in.%d", i);
+            const Tensor *t = golden_find(g, name);
+            snprintf(name, sizeof name, "in%d", i);
+            if (is_param(g, t) != (pass == 1))
+                continue;
+            if (pass == 0) {
+                write_input(s, name, t);
+            } else {
+                add(s, "  %s = Param(", name);
+                add_shape(s, t);
+                add(s, ")\n");
+            }
+        }
+}
+
+static void write_layer(Source *s, const Row *r, const json_t *attrs, int n)
+{
+    add(s, "  layer = %s(", r->form);
+    const size_t before = s->len;
+    add_attrs(s, r, attrs, true);
+    if (json_is_false(json_object_get(attrs, "training")) && strstr(r->form, "BatchNorm"))
+        add(s, "%sfrozen = true", s->len > before ? ", " : "");
+    if (r->extra)
+        add(s, "%s%s", s->len > before ? ", " : "", r->extra);
+    add(s, ")\n  y = ");
+    add_form(s, r, r->call ? r->call : "layer($0)", attrs, n);
+    add(s, "\n");
+}
+
 static void write_program(Source *s, const Golden *g, const json_t *attrs)
 {
     const char *op = golden_text(g, "op");
     const Row *r = find_row(op);
-    const Tensor *grad_out = golden_find(g, "grad_out");
+    const Tensor *grad_out = golden_find(g, "grad_out"), *out = golden_find(g, "out");
     const int n = count_operands(g);
-    add(s, "hdl 1\noptimizer Keep() on (p, g) {\n  state grad = 0\n  grad := g\n  return p\n}\n\nmodel Case {\n");
-    for (int i = 0; i < n; i++) {
-        char name[16];
-        snprintf(name, sizeof name, "in.%d", i);
-        const Tensor *t = golden_find(g, name);
-        if (is_param(g, t))
-            continue;
-        add(s, "  input in%d : %s", i, type_name(t));
-        add_shape(s, t);
-        add(s, "\n");
+    add(s, "hdl 1\noptimizer Keep() on (p, g) {\n  state grad = 0\n  grad := g\n  return p\n}\n\n");
+    if (in_training(attrs)) {
+        add(s, "block Kept on (y) {\n  state value : f32");
+        add_shape(s, out);
+        add(s, " = 0\n  if training {\n    value := reshape(y, shape(value))\n  }\n  return y\n}\n\n");
     }
-    if (grad_out) {
-        add(s, "  input grad_out : f32");
-        add_shape(s, grad_out);
-        add(s, "\n");
-    }
-    for (int i = 0; i < n; i++) {
-        char name[16];
-        snprintf(name, sizeof name, "in.%d", i);
-        const Tensor *t = golden_find(g, name);
-        if (!is_param(g, t))
-            continue;
-        add(s, "  in%d = Param(", i);
-        add_shape(s, t);
-        add(s, ")\n");
-    }
-    const bool layer = r->op && r->form[0] >= 'A' && r->form[0] <= 'Z';
-    if (layer) {
-        add(s, "  layer = %s(", r->form);
-        add_attrs(s, r, attrs, true);
-        add(s, ")\n  output out = layer(in0)\n");
+    add(s, "model Case {\n");
+    if (grad_out)
+        write_input(s, "grad_out", grad_out);
+    write_operands(s, g, n);
+    if (is_layer(r)) {
+        write_layer(s, r, attrs, n);
     } else {
-        add(s, "  output out = ");
+        add(s, "  y = ");
         add_expression(s, r, op, attrs, positional(attrs, n));
         add(s, "\n");
     }
+    if (in_training(attrs))
+        add(s, "  kept = Kept()\n  y = kept(y)\n");
+    add(s, "  output out = y\n");
     if (grad_out)
-        add(s, "  loss sum(reshape(out, [_]) * reshape(grad_out, [_]))\n");
+        add(s, "  loss sum(reshape(y, [_]) * reshape(grad_out, [_]))\n");
     add(s, "}\n");
     if (grad_out)
         add(s, "\ntrain Case {\n  batch N = 1\n  optimizer Keep()\n}\n");
 }
 
-/* The name in the program of in.0 or p.weight. */
+/* The name in the program of in.0, p.weight, b.running_mean. */
 static void param_name(const Tensor *t, char *out, size_t size)
 {
     if (!strncmp(t->name, "in.", 3))
@@ -197,9 +281,20 @@ static void param_name(const Tensor *t, char *out, size_t size)
         snprintf(out, size, "layer.%s", t->name + 2);
 }
 
+static bool is_buffer(const Tensor *t)
+{
+    return !strncmp(t->name, "b.", 2);
+}
+
 static bool is_operand(const Tensor *t)
 {
-    return !strncmp(t->name, "in.", 3) || !strncmp(t->name, "p.", 2);
+    return !strncmp(t->name, "in.", 3) || !strncmp(t->name, "p.", 2) || is_buffer(t);
+}
+
+/* What the golden file says about results: values, gradients, buffers. */
+static bool is_result(const Tensor *t)
+{
+    return !strcmp(t->name, "out") || !strncmp(t->name, "g.", 2) || !strncmp(t->name, "b_after.", 8);
 }
 
 /* Models home .. of the array hold the case's tensors; `only` >= 0: model 0 takes that slot's values. */
@@ -211,7 +306,7 @@ static void load(hftac_array *a, const Golden *g, int home, int only)
         param_name(t, name, sizeof name);
         if (!strcmp(t->name, "grad_out"))
             feed(a, "grad_out", t);
-        else if (is_operand(t) && !is_param(g, t))
+        else if (is_operand(t) && !is_buffer(t) && !is_param(g, t))
             feed(a, name, t);
         else if (is_operand(t))
             for (int b = 0; b < hftac_model_count(a); b++) {
@@ -235,23 +330,36 @@ typedef struct Result {
     size_t bytes[SLOTS];
 } Result;
 
-/* The tensor `name` ("out" or "g.in.0") of every model. */
-static Result read_result(hftac_array *a, const Golden *g, const Tensor *t)
+/* Where the program keeps a result: "" for the output. */
+static void result_name(const Golden *g, const Tensor *t, bool training, char *out, size_t size)
+{
+    char name[160];
+    if (!strcmp(t->name, "out")) {
+        snprintf(out, size, "%s", training ? "kept.value" : "");
+    } else if (!strncmp(t->name, "b_after.", 8)) {
+        snprintf(out, size, "layer.%s", t->name + 8);
+    } else {
+        param_name(golden_find(g, t->name + 2), name, sizeof name);
+        snprintf(out, size, "optimizer.grad.%s", name);
+    }
+}
+
+/* The result t of every model. */
+static Result read_result(hftac_array *a, const Golden *g, const Tensor *t, bool training)
 {
     Result r = {{0}, {0}};
+    char name[192];
+    result_name(g, t, training, name, sizeof name);
     for (int b = 0; b < hftac_model_count(a); b++) {
-        if (!strcmp(t->name, "out")) {
+        if (*name) {
+            r.value[b] = get_param(a, name, b, &r.bytes[b]);
+        } else {
             hftac_output out;
             const void *values;
             must(hftac_find_output(a, "out", &out));
             must(hftac_read_output(a, out, b, &values));
             r.bytes[b] = hftac_describe_output(a, out)->bytes;
             r.value[b] = memcpy(malloc(r.bytes[b] + 1), values, r.bytes[b]);
-        } else {
-            char name[160], state[192];
-            param_name(golden_find(g, t->name + 2), name, sizeof name);
-            snprintf(state, sizeof state, "optimizer.grad.%s", name);
-            r.value[b] = get_param(a, state, b, &r.bytes[b]);
         }
     }
     return r;
@@ -302,6 +410,7 @@ static bool check_case(const Golden *g, int home)
     s.len = 0;
     json_t *attrs = golden_json(g, "attrs");
     write_program(&s, g, attrs);
+    const bool training = in_training(attrs);
     json_decref(attrs);
     const bool train = golden_find(g, "grad_out") != NULL;
     hftac_array *one = compile_text(s.text, 1), *three = compile_text(s.text, SLOTS);
@@ -316,14 +425,14 @@ static bool check_case(const Golden *g, int home)
     run(three, train);
     for (int i = 0; i < g->n; i++) {
         const Tensor *t = &g->tensor[i];
-        if (strcmp(t->name, "out") && strncmp(t->name, "g.", 2))
+        if (!is_result(t))
             continue;
-        Result all = read_result(three, g, t), each[SLOTS];
+        Result all = read_result(three, g, t, training), each[SLOTS];
         for (int b = 0; b < SLOTS; b++) {
             must(hftac_reset_model(one, 0));
             load(one, g, home, b);
             run(one, train);
-            each[b] = read_result(one, g, t);
+            each[b] = read_result(one, g, t, training);
         }
         ok &= compare(g, t, &all, each, home);
         free_result(&all);

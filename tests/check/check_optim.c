@@ -18,13 +18,19 @@ static const struct {
     {"radam", "RAdam"},       {"lion", "Lion"},         {"lamb", "LAMB"},
 };
 
-/* Schedules of schedules.json that the standard library has so far. */
 static const struct {
     const char *file, *hdl;
 } schedules[] = {
     {"step", "StepLR"},
     {"exponential", "ExponentialLR"},
     {"cosine", "CosineAnnealingLR"},
+    {"multistep", "MultiStepLR"},
+    {"cosine_restarts", "CosineAnnealingWarmRestarts"},
+    {"linear", "LinearLR"},
+    {"constant", "ConstantLR"},
+    {"polynomial", "PolynomialLR"},
+    {"onecycle", "OneCycleLR"},
+    {"cyclic", "CyclicLR"},
 };
 
 static const char *optimizer_name(const Golden *g)

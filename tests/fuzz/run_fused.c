@@ -144,25 +144,31 @@ static int run(const char *arg, uint64_t seed, int first, int steps, Trace *t)
     return n;
 }
 
-/* Bits, but any NaN is as good as another. */
-static bool same(hftac_type type, const char *a, const char *b, size_t bytes)
+static double value_at(hftac_type type, const char *p)
 {
-    if (!memcmp(a, b, bytes))
-        return true;
-    const size_t size = hftac_type_bytes(type);
-    for (size_t i = 0; i < bytes; i += size) {
-        double x = 0, y = 0;
-        float f = 0, g = 0;
-        if (!memcmp(a + i, b + i, size))
-            continue;
-        if (type == HFTAC_F64)
-            memcpy(&x, a + i, size), memcpy(&y, b + i, size);
-        else if (type == HFTAC_F32)
-            memcpy(&f, a + i, size), memcpy(&g, b + i, size), x = f, y = g;
-        if (!isnan(x) || !isnan(y))
-            return false;
+    double x;
+    float f;
+    int64_t i;
+    int32_t k;
+    switch (type) {
+    case HFTAC_F64: memcpy(&x, p, sizeof x); return x;
+    case HFTAC_F32: memcpy(&f, p, sizeof f); return f;
+    case HFTAC_I64: memcpy(&i, p, sizeof i); return (double)i;
+    case HFTAC_I32: memcpy(&k, p, sizeof k); return k;
+    default: return *(const uint8_t *)p;
     }
-    return true;
+}
+
+/* The first element with other bits, -1: none.  Any NaN is as good as another. */
+static int64_t first_difference(hftac_type type, const char *a, const char *b, size_t bytes)
+{
+    const size_t size = hftac_type_bytes(type);
+    if (!memcmp(a, b, bytes))
+        return -1;
+    for (size_t i = 0; i < bytes; i += size)
+        if (memcmp(a + i, b + i, size) && !(isnan(value_at(type, a + i)) && isnan(value_at(type, b + i))))
+            return (int64_t)(i / size);
+    return -1;
 }
 
 static bool compare(const Trace *t, const Trace *one, const char *arg, int slot)
@@ -173,8 +179,12 @@ static bool compare(const Trace *t, const Trace *one, const char *arg, int slot)
         const Piece *p = &t->pieces[i], *q = &one->pieces[i];
         if (strcmp(p->what, q->what) || p->bytes != q->bytes)
             fatal("%s: '%s' where B = 1 has '%s'", arg, p->what, q->what);
-        if (!same(p->type, t->data + p->at, one->data + q->at, p->bytes)) {
-            printf("%s, slot %d: %s: not the bits of B = 1\n", arg, slot, p->what);
+        const char *x = t->data + p->at, *y = one->data + q->at;
+        const int64_t at = first_difference(p->type, x, y, p->bytes);
+        if (at >= 0) {
+            const size_t size = hftac_type_bytes(p->type);
+            printf("%s, slot %d: %s: not the bits of B = 1: element %lld is %.17g, not %.17g\n", arg, slot, p->what, (long long)at,
+                   value_at(p->type, x + (size_t)at * size), value_at(p->type, y + (size_t)at * size));
             return false;
         }
     }

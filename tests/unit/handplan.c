@@ -50,7 +50,7 @@ static Kernel *kernel_new(Maker *m, KernelKind kind, Node *value, Buffer *to)
             k->order[d] = (int)value->attrs.perm.dims.v[d];
     if (rank)
         k->vector = k->order[rank - 1];
-    k->contract = kind == KERNEL_CONTRACT ? value : NULL;
+    k->contract = kind == KERNEL_EXPR ? NULL : value;
     return k;
 }
 
@@ -65,7 +65,12 @@ static void materialise(Maker *m, Node *n)
     *end = align64(*end + b->bytes);
     if (n->op == OP_LAYOUT)
         order_strides(b, &n->attrs.perm.dims);
-    kernel_new(m, n->op == OP_EINSUM ? KERNEL_CONTRACT : KERNEL_EXPR, n, b);
+    const OpKind kind = op_info(n->op)->kind;
+    kernel_new(m,
+               kind == KIND_CONTRACT  ? KERNEL_CONTRACT
+               : kind == KIND_SCATTER ? KERNEL_SCATTER
+                                      : KERNEL_EXPR,
+               n, b);
     m->entry->buffer[n->id] = b;
 }
 
@@ -138,7 +143,7 @@ static void plan_states(Maker *m)
 
 static bool needs_memory(const Graph *g, const Node *n)
 {
-    if (n->op == OP_EINSUM || n->op == OP_LAYOUT)
+    if (n->op == OP_EINSUM || n->op == OP_LAYOUT || op_info(n->op)->kind == KIND_SCATTER)
         return true;
     for (int i = 0; i < g->n_nodes; i++)
         if (g->nodes[i]->op == OP_EINSUM)

@@ -6,13 +6,16 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ir/loop.h"
 #include "ir/shape.h"
 
 typedef struct Eval {
     Arena *arena;
     const Graph *graph;
     const RefWorld *world;
-    double **value; /* by node id */
+    double **value;   /* by node id */
+    double ***result; /* by node id, of loops: the values of their results */
+    const double *const *arg; /* in a loop's body: what each argument is in this round */
 } Eval;
 
 _Noreturn static void fail(const Node *n, const char *what)
@@ -66,6 +69,11 @@ static void eval_leaf(const Eval *e, const Node *n, double *out)
 {
     if (n->op == OP_CONST) {
         eval_const(n, out);
+        return;
+    }
+    if (n->op == OP_ARG) {
+        memcpy(out, e->arg[n->attrs.slot.index],
+               (size_t)shape_count(&n->type.shape) * sizeof *out);
         return;
     }
     if (n->op == OP_SEED) {
@@ -249,6 +257,13 @@ static int64_t viewed(const Node *n, int64_t i, const int64_t *index)
         for (int d = 0; d < x->rank; d++)
             at[d] = n->attrs.slice.start.v[d] + n->attrs.slice.step.v[d] * index[d];
         return ravel(x, at);
+    case VIEW_WINDOW:
+        for (int d = 0, tap = 0, taps = n->type.shape.rank - x->rank; d < x->rank; d++) {
+            at[d] = n->attrs.window.start.v[d] + n->attrs.window.step.v[d] * index[taps + d];
+            if (n->attrs.window.taps.v[d] > 0)
+                at[d] += n->attrs.window.dilation.v[d] * index[tap++];
+        }
+        return ravel(x, at);
     default: /* reshape; a layout is the same value */
         return i;
     }
@@ -269,12 +284,32 @@ static void eval_pad(const Eval *e, const Node *n, double *out)
     const Shape *x = &n->in[0]->type.shape;
     const int64_t count = shape_count(&n->type.shape), n_x = shape_count(x);
     for (int64_t i = 0; i < count; i++)
-        out[i] = 0;
+        out[i] = n->attrs.pad.value;
     for (int64_t i = 0; i < n_x; i++) {
         int64_t index[MAX_RANK];
         unravel(x, i, index);
         for (int d = 0; d < x->rank; d++)
-            index[d] = n->attrs.slice.start.v[d] + n->attrs.slice.step.v[d] * index[d];
+            index[d] = n->attrs.pad.start.v[d] + n->attrs.pad.step.v[d] * index[d];
+        out[ravel(&n->type.shape, index)] = operand(e, n, 0)[i];
+    }
+}
+
+static void eval_unwindow(const Eval *e, const Node *n, double *out)
+{
+    const Shape *x = &n->in[0]->type.shape;
+    const int64_t count = shape_count(&n->type.shape), n_x = shape_count(x);
+    const int rank = n->attrs.window.size.n, taps = x->rank - rank;
+    for (int64_t i = 0; i < count; i++)
+        out[i] = 0;
+    for (int64_t i = 0; i < n_x; i++) {
+        int64_t index[MAX_RANK];
+        unravel(x, i, index);
+        for (int d = 0, tap = 0; d < rank; d++) {
+            int64_t *at = &index[taps + d];
+            *at = n->attrs.window.start.v[d] + n->attrs.window.step.v[d] * *at;
+            if (n->attrs.window.taps.v[d] > 0)
+                *at += n->attrs.window.dilation.v[d] * index[tap++];
+        }
         out[ravel(&n->type.shape, index)] = operand(e, n, 0)[i];
     }
 }
@@ -309,6 +344,31 @@ static void eval_scatter(const Eval *e, const Node *n, double *out)
         const double update = operand(e, n, 2)[ravel(u, index)];
         out[indirect(n, &n->type.shape, operand(e, n, 1)[i], index)] += update;
     }
+}
+
+static void eval_scan(const Eval *e, const Node *n, double *out)
+{
+    const Shape *s = &n->type.shape;
+    const int64_t dim = n->attrs.scan.dim, extent = s->dim[dim], count = shape_count(s);
+    for (int64_t i = 0; i < count; i++) {
+        int64_t index[MAX_RANK];
+        unravel(s, i, index);
+        const int64_t own = index[dim];
+        double sum = 0;
+        for (int64_t k = n->attrs.scan.reverse ? own : 0; k <= (n->attrs.scan.reverse ? extent - 1 : own); k++) {
+            index[dim] = k;
+            sum += operand(e, n, 0)[ravel(s, index)];
+        }
+        out[i] = sum;
+    }
+}
+
+static void eval_accumulation(const Eval *e, const Node *n, double *out)
+{
+    if (op_info(n->op)->data == SCATTER_SCAN)
+        eval_scan(e, n, out);
+    else
+        eval_scatter(e, n, out);
 }
 
 static void philox_round(uint32_t *c, const uint32_t *key)
@@ -354,6 +414,9 @@ static void eval_index(const Eval *e, const Node *n, double *out)
     case INDEX_PAD:
         eval_pad(e, n, out);
         return;
+    case INDEX_UNWINDOW:
+        eval_unwindow(e, n, out);
+        return;
     case INDEX_GATHER:
         eval_gather(e, n, out);
         return;
@@ -367,6 +430,17 @@ static void eval_index(const Eval *e, const Node *n, double *out)
 static bool beats(double x, double best)
 {
     return !isnan(best) && (isnan(x) || x > best);
+}
+
+/* Row-major number among the reduced axes. */
+static int64_t number_along(const Node *n, const Shape *x, const int64_t *index)
+{
+    int64_t number = 0;
+    for (int d = 0; d < x->rank; d++)
+        for (int i = 0; i < n->attrs.axes.dims.n; i++)
+            if (n->attrs.axes.dims.v[i] == d)
+                number = number * x->dim[d] + index[d];
+    return number;
 }
 
 static void eval_reduce(const Eval *e, const Node *n, double *out)
@@ -393,7 +467,7 @@ static void eval_reduce(const Eval *e, const Node *n, double *out)
             out[at] = extreme(out[at], v, reduction == RED_MAX);
         } else if (beats(v, best[at])) {
             best[at] = v;
-            out[at] = (double)index[n->attrs.axes.dims.v[0]];
+            out[at] = (double)number_along(n, x, index);
         }
     }
 }
@@ -462,6 +536,59 @@ static void eval_meta(const Eval *e, const Node *n, double *out)
         out[0] *= (double)x->dim[n->attrs.axes.dims.v[i]];
 }
 
+/* --- loops ----------------------------------------------------------------------------------------------- */
+
+static double **evaluate_graph(Eval *e);
+
+/* What round t leaves: next values go where the arguments are read, stacked ones to their place. */
+static void end_round(const Node *n, double *const *value, int64_t t, double **result)
+{
+    for (int i = 0; i < n->body->n_outputs; i++) {
+        const Node *v = n->body->outputs[i].value;
+        const int64_t count = shape_count(&v->type.shape);
+        const bool carried = i < n->attrs.loop.carried;
+        memcpy(result[i] + (carried ? 0 : t * count), value[v->id],
+               (size_t)count * sizeof **value);
+    }
+}
+
+static void run_loop(const Eval *e, const Node *n)
+{
+    double **result = arena_array(e->arena, (size_t)n->body->n_outputs + 1, sizeof *result);
+    const double **arg = arena_array(e->arena, (size_t)n->n_in + 1, sizeof *arg);
+    const int64_t rounds = n->attrs.loop.count;
+    for (int i = 0; i < n->body->n_outputs; i++) {
+        Type t;
+        if (!loop_result_type(n, i, &t))
+            fail(n, "a result without a type");
+        result[i] = arena_array(e->arena, (size_t)shape_count(&t.shape), sizeof **result);
+        if (i < n->attrs.loop.carried)
+            memcpy(result[i], operand(e, n, i),
+                   (size_t)shape_count(&t.shape) * sizeof **result);
+    }
+    for (int64_t round = 0; round < rounds; round++) {
+        const int64_t t = n->attrs.loop.reverse ? rounds - 1 - round : round;
+        for (int i = 0; i < n->n_in; i++) {
+            const int64_t count = shape_count(&n->in[i]->type.shape);
+            const LoopRole role = loop_role(n, i);
+            arg[i] = role == LOOP_CARRIED ? result[i] : operand(e, n, i);
+            arg[i] += role == LOOP_SCANNED ? t * (count / rounds) : 0;
+        }
+        Eval inside = {.arena = e->arena, .graph = n->body, .world = e->world, .arg = arg};
+        end_round(n, evaluate_graph(&inside), t, result);
+    }
+    e->result[n->id] = result;
+}
+
+static void eval_loop(const Eval *e, const Node *n, double *out)
+{
+    if (node_is_result(n))
+        memcpy(out, e->result[n->in[0]->id][n->attrs.slot.index],
+               (size_t)shape_count(&n->type.shape) * sizeof *out);
+    else
+        run_loop(e, n);
+}
+
 static void eval_node(const Eval *e, const Node *n, double *out)
 {
     typedef void Evaluator(const Eval *, const Node *, double *);
@@ -469,7 +596,7 @@ static void eval_node(const Eval *e, const Node *n, double *out)
         [KIND_LEAF] = eval_leaf,       [KIND_EXPR] = eval_expr,
         [KIND_VIEW] = eval_view,       [KIND_INDEX] = eval_index,
         [KIND_REDUCE] = eval_reduce,   [KIND_CONTRACT] = eval_einsum,
-        [KIND_SCATTER] = eval_scatter, [KIND_LOOP] = NULL,
+        [KIND_SCATTER] = eval_accumulation, [KIND_LOOP] = eval_loop,
         [KIND_META] = eval_meta,
     };
     Evaluator *f = by_kind[op_info(n->op)->kind];
@@ -492,17 +619,24 @@ static void add_noise(const RefWorld *w, const Node *n, double *v)
         }
 }
 
+static double **evaluate_graph(Eval *e)
+{
+    const Graph *g = e->graph;
+    e->value = arena_array(e->arena, (size_t)g->n_nodes, sizeof *e->value);
+    e->result = arena_array(e->arena, (size_t)g->n_nodes, sizeof *e->result);
+    for (int i = 0; i < g->n_nodes; i++) {
+        const Node *n = g->nodes[i];
+        e->value[i] = arena_array(e->arena, (size_t)shape_count(&n->type.shape), sizeof **e->value);
+        eval_node(e, n, e->value[i]);
+        add_noise(e->world, n, e->value[i]);
+    }
+    return e->value;
+}
+
 double **ref_evaluate(Arena *a, const Graph *g, const RefWorld *w)
 {
     Eval e = {.arena = a, .graph = g, .world = w};
-    e.value = arena_array(a, (size_t)g->n_nodes, sizeof *e.value);
-    for (int i = 0; i < g->n_nodes; i++) {
-        const Node *n = g->nodes[i];
-        e.value[i] = arena_array(a, (size_t)shape_count(&n->type.shape), sizeof **e.value);
-        eval_node(&e, n, e.value[i]);
-        add_noise(w, n, e.value[i]);
-    }
-    return e.value;
+    return evaluate_graph(&e);
 }
 
 const double *ref_output(const Graph *g, double *const *values, const char *name,

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ir/loop.h"
 #include "tests/unit/graphs.h"
 
 typedef Node *CaseBuild(Lab *l, Node *p, Node *q);
@@ -127,6 +128,26 @@ static Node *do_gather(Lab *l, Node *p, Node *q)
     return build2(&l->b, OP_MUL, x, q);
 }
 
+static Node *do_scatter(Lab *l, Node *p, Node *q)
+{
+    const double where[] = {2, 0, 2, 1, 1, 0};
+    const Shape s = shape2(3, 2);
+    Node *index = build_table(&l->b, DT_I64, &s, where);
+    Attrs a = {.axis = {.dim = 1}};
+    Node *x = build(&l->b, OP_SCATTER_ADD, &a, 3, (Node *[]){p, index, q});
+    return build2(&l->b, OP_MUL, x, x);
+}
+
+static Node *do_cumsum(Lab *l, Node *p, Node *q)
+{
+    (void)q;
+    Attrs a = {.scan = {.dim = 1}};
+    Node *x = build(&l->b, OP_CUMSUM, &a, 1, (Node *[]){p});
+    a.scan.reverse = true;
+    Node *y = build(&l->b, OP_CUMSUM, &a, 1, (Node *[]){p});
+    return build2(&l->b, OP_MUL, x, y);
+}
+
 static Node *do_sum(Lab *l, Node *p, Node *q)
 {
     Node *x = build2(&l->b, OP_MUL, p, q);
@@ -179,6 +200,54 @@ static Node *do_softmax(Lab *l, Node *p, Node *q)
     return build2(&l->b, OP_MUL, log_sum, build2(&l->b, OP_DIV, e, s));
 }
 
+/* A gated cell over p [4, 3, 5] with the recurrent weight q [5, 5], which is a bias too: final and stacked values. */
+static Node *do_loop(Lab *l, Node *p, Node *q)
+{
+    const Shape s = shape2(3, 5);
+    LoopDraft d;
+    loop_begin(&d, &l->b, loop_body_new(l->module, "cell"), 4, false);
+    Builder in = {.graph = d.body, .hint = "in"};
+    const Type t = {.dtype = DT_F64, .shape = s};
+    Node *h = loop_carried(&d, "h", build_full(&l->b, DT_F64, &s, 0.1), &t);
+    Node *c = loop_carried(&d, "c", build_full(&l->b, DT_F64, &s, 0), &t);
+    Node *x = loop_scanned(&d, p), *w = loop_invariant(&d, q);
+    Node *row = build_slice(&in, w, (const int64_t[]){1, 0}, (const int64_t[]){1, 1},
+                            (const int64_t[]){1, 5});
+    Node *u = build2(&in, OP_ADD, build_einsum(&in, h, w, "mk,nk->mn"), x);
+    u = build2(&in, OP_ADD, u, build_reshape(&in, row, &(Shape){.rank = 1, .dim = {5}}));
+    Node *gate = build1(&in, OP_SIGMOID, u);
+    c = build2(&in, OP_ADD, build2(&in, OP_MUL, gate, c), build1(&in, OP_SIN, u));
+    h = build2(&in, OP_MUL, gate, build1(&in, OP_TANH, c));
+    loop_next(&d, h);
+    loop_next(&d, c);
+    loop_stack(&d, build1(&in, OP_EXP, h));
+    Node *loop = loop_end(&d, "cell");
+    Node *last = build2(&l->b, OP_MUL, loop_result(&l->b, loop, 0, "h"),
+                        loop_result(&l->b, loop, 1, "c"));
+    return build2(&l->b, OP_ADD, loop_stacked(&l->b, loop, 0, "all"), last);
+}
+
+/* Backwards, values that change places, a carried start with a gradient, a number that goes up, a sum that is carried. */
+static Node *do_loop_back(Lab *l, Node *p, Node *q)
+{
+    const Shape s = shape2(3, 4);
+    LoopDraft d;
+    loop_begin(&d, &l->b, loop_body_new(l->module, "back"), 3, true);
+    Builder in = {.graph = d.body, .hint = "in"};
+    const Type t = {.dtype = DT_F64, .shape = s};
+    Node *a = loop_carried(&d, "a", p, &t);
+    Node *b = loop_carried(&d, "b", build_expand(&l->b, q, &s), &t);
+    Node *rounds = build_iota(&l->b, &(Shape){.rank = 1, .dim = {3}}, 0);
+    Node *at = build_cast(&in, loop_scanned(&d, rounds), DT_F64), *v = loop_invariant(&d, q);
+    Node *x = build2(&in, OP_MUL, build1(&in, OP_SIN, a), build2(&in, OP_ADD, v, at));
+    loop_next(&d, b);
+    loop_next(&d, build2(&in, OP_ADD, x, build1(&in, OP_EXP, b)));
+    loop_stack(&d, build2(&in, OP_MUL, a, at));
+    Node *loop = loop_end(&d, "back");
+    return build2(&l->b, OP_SUB, loop_stacked(&l->b, loop, 0, "all"),
+                  loop_result(&l->b, loop, 1, "b"));
+}
+
 static const Case cases[] = {
     {"add", do_add, {2, {3, 4}, {0}}, {1, {4}, {0}}, -1, 1},
     {"sub", do_sub, {2, {3, 1}, {0}}, {2, {1, 4}, {0}}, -1, 1},
@@ -215,6 +284,8 @@ static const Case cases[] = {
     {"views", do_views, {3, {2, 3, 4}, {0}}, {2, {4, 2}, {0}}, -1, 1},
     {"slice", do_slice, {2, {3, 5}, {0}}, {0, {0}, {0}}, -1, 1},
     {"gather", do_gather, {2, {3, 3}, {0}}, {2, {3, 2}, {0}}, -1, 1},
+    {"scatter", do_scatter, {2, {3, 3}, {0}}, {2, {4, 2}, {0}}, -1, 1},
+    {"cumsum", do_cumsum, {2, {3, 4}, {0}}, {0, {0}, {0}}, -1, 1},
     {"sum", do_sum, {3, {2, 3, 4}, {0}}, {3, {2, 1, 4}, {0}}, -1, 1},
     {"max, min", do_redmax, {3, {2, 3, 4}, {0}}, {3, {2, 3, 1}, {0}}, 0.2, 1},
     {"linear", do_linear, {2, {3, 4}, {0}}, {2, {5, 4}, {0}}, -1, 1},
@@ -234,6 +305,8 @@ static const Case cases[] = {
     {"einsum, one column", do_linear, {2, {3, 4}, {0}}, {2, {1, 4}, {0}}, -1, 1},
     {"einsum, one term", do_linear, {2, {3, 1}, {0}}, {2, {5, 1}, {0}}, -1, 1},
     {"einsum of a transpose", do_transposed, {2, {3, 4}, {0}}, {2, {4, 5}, {0}}, -1, 1},
+    {"loop", do_loop, {3, {4, 3, 5}, {0}}, {2, {5, 5}, {0}}, -1, 1},
+    {"loop, backwards", do_loop_back, {2, {3, 4}, {0}}, {1, {4}, {0}}, -0.5, 0.5},
     {"softmax", do_softmax, {2, {3, 4}, {0}}, {2, {5, 4}, {0}}, -1, 1},
 };
 enum {
@@ -489,18 +562,17 @@ static void check_missing(void)
     Lab l;
     const Shape s = shape1(3);
     lab_open(&l, "train");
-    static const char source[] = "y = scatter(p)\n";
+    static const char source[] = "y = layout(p)\n";
     const int file = diag_add_source(l.diag, "m.hdl", source, sizeof source - 1, false);
     Node *p = lab_state(&l, "p", ROLE_PARAM, DT_F64, s, 0, 1);
-    Node *index = build_table(&l.b, DT_I64, &s, (const double[]){0, 1, 1});
-    Attrs a = {.axis = {.dim = 0}};
-    l.b.loc = (SrcRange){file, 4, 14};
-    Node *y = build(&l.b, OP_SCATTER_ADD, &a, 3, (Node *[]){p, index, p});
+    Attrs a = {.perm = {.dims = ints_of(1, (const int64_t[]){0})}};
+    l.b.loc = (SrcRange){file, 4, 13};
+    Node *y = build(&l.b, OP_LAYOUT, &a, 1, &p);
     Node *loss = build_reduce(&l.b, OP_SUM, y, 1, (const int64_t[]){0}, false);
     lab_output(&l, OUT_STATE, "p", lab_grad(&l, loss, p));
     CHECK(!autodiff(l.module), "a missing gradient is accepted");
     fflush(l.out);
-    CHECK(strstr(l.messages, "m.hdl:1:5: error: scatter_add has no gradient"), "message: %s",
+    CHECK(strstr(l.messages, "m.hdl:1:5: error: layout has no gradient"), "message: %s",
           l.messages);
     lab_close(&l);
 }

@@ -133,6 +133,26 @@ static const Case cases[] = {
          "  %h = gather %y, %i dim=1 : f32[2 | 5, 37]\n"
          "  output \"p\" %p\n  output \"q\" %q\n  output \"s\" %s\n  output \"g\" %g\n"
          "  output \"h\" %h\n"},
+    {"scatter along rows", F32_XY "input \"k\" : i64[9, 1]\ninput \"u\" each : f32[2 | 9, 37]\n",
+     X Y "  %k = input name=\"k\" : i64[9, 1]\n"
+         "  %u = input name=\"u\" : f32[2 | 9, 37]\n"
+         "  %i = expand %k shape=[9, 37] : i64[9, 37]\n"
+         "  %s = scatter_add %y, %i, %u dim=0 : f32[2 | 5, 37]\n"
+         "  %z = const data=[0] : f32[5, 37]\n"
+         "  %t = scatter_add %z, %i, %u dim=0 : f32[2 | 5, 37]\n"
+         "  output \"s\" %s\n  output \"t\" %t\n"},
+    {"scatter within rows", F32_XY "input \"k\" : i64[4, 9]\n",
+     X Y "  %k = input name=\"k\" : i64[4, 9]\n"
+         "  %s = scatter_add %x, %k, %y dim=1 : f32[2 | 5, 37]\n"
+         "  %g = scatter_add %y, %k, %x dim=0 : f32[2 | 5, 37]\n"
+         "  output \"s\" %s\n  output \"g\" %g\n"},
+    {"running sums", F32_XY "input \"v\" each : f64[2 | 3, 4, 5]\n",
+     X Y "  %v = input name=\"v\" : f64[2 | 3, 4, 5]\n"
+         "  %a = cumsum %y dim=1 : f32[2 | 5, 37]\n"
+         "  %b = cumsum %y dim=0 : f32[2 | 5, 37]\n"
+         "  %c = cumsum %x dim=1 reverse=true : f32[5, 37]\n"
+         "  %d = cumsum %v dim=1 reverse=true : f64[2 | 3, 4, 5]\n"
+         "  output \"a\" %a\n  output \"b\" %b\n  output \"c\" %c\n  output \"d\" %d\n"},
     {"random", "counter \"n\" : i64[2 | ]\n",
      "  %seed = seed : i64[2 | ]\n"
      "  %n = state name=\"n\" : i64[2 | ]\n"

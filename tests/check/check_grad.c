@@ -1,0 +1,82 @@
+/* check_grad [SEED [ROUNDS [FILTER]]]: gradients in float64 against central differences, through the whole compiler: a row of
+ * the op table at a time as IR text, functions and layers of the standard library as .hdl; in each round with other shapes and
+ * attributes, with one model and with two. */
+#include "tests/check/check_grad.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/check/check.h"
+
+uint64_t random_bits(Random *r)
+{
+    uint64_t z = r->state += UINT64_C(0x9e3779b97f4a7c15);
+    z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
+    z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
+    return z ^ (z >> 31);
+}
+
+int64_t random_below(Random *r, int64_t n)
+{
+    return (int64_t)(random_bits(r) % (uint64_t)n);
+}
+
+int64_t random_between(Random *r, int64_t lo, int64_t hi)
+{
+    return lo + random_below(r, hi - lo + 1);
+}
+
+double random_unit(Random *r)
+{
+    return (double)(random_bits(r) >> 11) * 0x1p-53;
+}
+
+bool random_chance(Random *r, int percent)
+{
+    return random_below(r, 100) < percent;
+}
+
+void random_shuffle(Random *r, int64_t *v, int64_t n)
+{
+    for (int64_t i = n - 1; i > 0; i--) {
+        const int64_t j = random_below(r, i + 1), t = v[i];
+        v[i] = v[j];
+        v[j] = t;
+    }
+}
+
+typedef struct Score {
+    int passed, failed;
+} Score;
+
+static void measure(GradProgram *p, uint64_t seed, Score *score)
+{
+    for (int models = 1; models <= 2; models++) {
+        const int failed = grad_measure(p, models, seed + (uint64_t)models);
+        score->failed += failed;
+        score->passed += p->n_cases - failed;
+    }
+    free(p->text);
+}
+
+int main(int argc, char **argv)
+{
+    const uint64_t seed = argc > 1 ? strtoull(argv[1], NULL, 10) : 1;
+    const int rounds = argc > 2 ? atoi(argv[2]) : 3;
+    Score score = {0, 0};
+    bool covered[OP_COUNT_] = {false};
+    check_begin(argv[0]);
+    const int rows = grad_rows_count(), per_program = (rows + 1) / 2;
+    for (int round = 0; round < rounds; round++)
+        for (int first = 0; first < rows; first += per_program) {
+            const int n = rows - first < per_program ? rows - first : per_program;
+            const uint64_t s = seed * 1000003 + (uint64_t)(round * rows + first);
+            GradProgram p = grad_rows_program(first, n, s, covered);
+            measure(&p, s, &score);
+        }
+    score.failed += !grad_rows_covered(covered);
+    check_end();
+    printf("%d passed, %d failed\n", score.passed, score.failed);
+    return score.failed || !score.passed;
+}
