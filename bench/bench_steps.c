@@ -23,7 +23,9 @@ static double now(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-enum { BATCHES = 64 };
+enum {
+    BATCHES = 64
+};
 
 /* Reals in (-1.7, 1.7), integers 0 .. 9: labels of every workload. */
 static void fill(void *v, size_t n, hftac_type type, uint64_t s)
@@ -32,11 +34,21 @@ static void fill(void *v, size_t n, hftac_type type, uint64_t s)
         s = s * 6364136223846793005u + 1442695040888963407u;
         const uint32_t r = (uint32_t)(s >> 33);
         switch (type) {
-        case HFTAC_F32: ((float *)v)[i] = (float)r / 2147483648.0f * 3.4f - 1.7f; break;
-        case HFTAC_F64: ((double *)v)[i] = (double)r / 2147483648.0 * 3.4 - 1.7; break;
-        case HFTAC_I64: ((int64_t *)v)[i] = r % 10; break;
-        case HFTAC_I32: ((int32_t *)v)[i] = (int32_t)(r % 10); break;
-        default: ((uint8_t *)v)[i] = (uint8_t)(r % 10); break;
+        case HFTAC_F32:
+            ((float *)v)[i] = (float)r / 2147483648.0f * 3.4f - 1.7f;
+            break;
+        case HFTAC_F64:
+            ((double *)v)[i] = (double)r / 2147483648.0 * 3.4 - 1.7;
+            break;
+        case HFTAC_I64:
+            ((int64_t *)v)[i] = r % 10;
+            break;
+        case HFTAC_I32:
+            ((int32_t *)v)[i] = (int32_t)(r % 10);
+            break;
+        default:
+            ((uint8_t *)v)[i] = (uint8_t)(r % 10);
+            break;
         }
     }
 }
@@ -47,14 +59,16 @@ static char *make_data(hftac_array *a, hftac_input in)
     const hftac_input_description *d = hftac_describe_input(a, in);
     char *v = calloc(BATCHES, d->bytes);
     for (int k = 0; v && k < BATCHES; k++)
-        fill(v + (size_t)k * d->bytes, d->bytes / hftac_type_bytes(d->type), d->type, (uint64_t)(in * BATCHES + k + 1));
+        fill(v + (size_t)k * d->bytes, d->bytes / hftac_type_bytes(d->type), d->type,
+             (uint64_t)(in * BATCHES + k + 1));
     return v;
 }
 
 static void step(hftac_array *a, char *const *data, long i)
 {
     for (int in = 0; in < hftac_describe(a)->n_inputs; in++)
-        must(hftac_feed_borrowed(a, in, data[in] + (size_t)(i % BATCHES) * hftac_describe_input(a, in)->bytes));
+        must(hftac_feed_borrowed(
+            a, in, data[in] + (size_t)(i % BATCHES) * hftac_describe_input(a, in)->bytes));
     must(hftac_train_step(a));
 }
 

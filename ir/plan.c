@@ -140,10 +140,61 @@ static void print_kernel_head(Text *out, const Kernel *k, int at, bool places)
     text_add(out, k->flat ? " flat {\n" : " {\n");
 }
 
+static void print_kernels(Text *out, const EntryPlan *e, bool places, Arena *a);
+
+static void print_place(Text *out, const Buffer *b)
+{
+    text_printf(out, "\"%s\"", b->name);
+    if (b->space == BUF_SCRATCH || b->space == BUF_SHARED)
+        text_printf(out, " at %lld", (long long)b->offset);
+}
+
+/* Where what a round reads or writes lies. */
+static void print_given(Text *out, const char *what, const char *name, const Buffer *b)
+{
+    text_printf(out, "      %s %%%s = ", what, name);
+    print_place(out, b->base);
+    if (b->turn) {
+        text_add(out, " or ");
+        print_place(out, b->turn);
+    }
+    text_printf(out, " + %lld", (long long)b->shift);
+    if (b->step)
+        text_printf(out, " + %lld * round", (long long)b->step);
+    text_add(out, "\n");
+}
+
+/* The body's kernels, and with places how rounds see what is outside. */
+static void print_loop(Text *out, const EntryPlan *e, int at, bool places, Arena *a)
+{
+    const Kernel *k = &e->kernels[at];
+    const EntryPlan *body = k->loop->body;
+    if (places) {
+        print_loads(out, e, k, a);
+        graph_foreach (body->graph, n)
+            if (node_is_arg(n) && body->buffer[n->id])
+                print_given(out, "arg", n->name, body->buffer[n->id]);
+    }
+    text_printf(out, "      rounds %lld {\n", (long long)k->loop->count);
+    print_kernels(out, body, places, a);
+    text_add(out, "      }\n");
+    for (int i = 0; i < k->n_stores; i++) {
+        text_printf(out, "      store %%%s -> ", k->stores[i].value->name);
+        print_buffer(out, k->stores[i].to, places);
+        text_add(out, "\n");
+    }
+    text_add(out, "    }\n");
+}
+
 static void print_kernel(Text *out, const EntryPlan *e, int at, bool places, Arena *a)
 {
     const Kernel *k = &e->kernels[at];
     int n;
+    if (k->kind == KERNEL_LOOP) {
+        print_kernel_head(out, k, at, places);
+        print_loop(out, e, at, places, a);
+        return;
+    }
     Node **body = kernel_body(e, k, a, &n);
     print_kernel_head(out, k, at, places);
     if (places)
@@ -159,6 +210,12 @@ static void print_kernel(Text *out, const EntryPlan *e, int at, bool places, Are
         text_add(out, "\n");
     }
     text_add(out, "    }\n");
+}
+
+static void print_kernels(Text *out, const EntryPlan *e, bool places, Arena *a)
+{
+    for (int k = 0; k < e->n_kernels; k++)
+        print_kernel(out, e, k, places, a);
 }
 
 void plan_print(Text *out, const Plan *p, bool places)
@@ -177,8 +234,7 @@ void plan_print(Text *out, const Plan *p, bool places)
             text_printf(out, " shared=%lld scratch=%lld results=%d", (long long)e->shared_bytes,
                         (long long)e->scratch_bytes, e->n_results);
         text_add(out, " {\n");
-        for (int k = 0; k < e->n_kernels; k++)
-            print_kernel(out, e, k, places, a);
+        print_kernels(out, e, places, a);
         text_add(out, "  }\n");
     }
     text_add(out, "}\n");
@@ -213,6 +269,23 @@ static void print_roles(Text *out, const Plan *p, Arena *a)
     }
 }
 
+static int list_once(const Buffer **list, int n, const Buffer *b)
+{
+    for (int i = 0; i < n; i++)
+        if (list[i] == b)
+            return n;
+    list[n++] = b;
+    return n;
+}
+
+static int max_places(const EntryPlan *e)
+{
+    int n = 0;
+    for (int k = 0; k < e->n_kernels; k++)
+        n += e->kernels[k].n_stores + (e->kernels[k].loop ? e->kernels[k].loop->n_own : 0);
+    return n;
+}
+
 /* The places of one entry in one space, each once. */
 static int collect_places(const EntryPlan *e, const Buffer **list)
 {
@@ -220,9 +293,12 @@ static int collect_places(const EntryPlan *e, const Buffer **list)
     for (int k = 0; k < e->n_kernels; k++)
         for (int s = 0; s < e->kernels[k].n_stores; s++) {
             const Buffer *b = e->kernels[k].stores[s].to;
-            if (b->space == BUF_SCRATCH || b->space == BUF_SHARED)
-                list[n++] = b;
+            if (buffer_is_planned(b))
+                n = list_once(list, n, b);
         }
+    for (int k = 0; k < e->n_kernels; k++)
+        for (int i = 0; e->kernels[k].loop && i < e->kernels[k].loop->n_own; i++)
+            n = list_once(list, n, e->kernels[k].loop->own[i]);
     return n;
 }
 
@@ -231,10 +307,7 @@ static void print_largest(Text *out, const EntryPlan *e, Arena *a)
     enum {
         SHOWN = 5
     };
-    int n_stores = 0;
-    for (int k = 0; k < e->n_kernels; k++)
-        n_stores += e->kernels[k].n_stores;
-    const Buffer **list = arena_array(a, (size_t)n_stores + 1, sizeof *list);
+    const Buffer **list = arena_array(a, (size_t)max_places(e) + 1, sizeof *list);
     const int n = collect_places(e, list);
     for (int shown = 0; shown < SHOWN; shown++) {
         int best = -1;
@@ -253,10 +326,7 @@ static void print_largest(Text *out, const EntryPlan *e, Arena *a)
 
 static int64_t sum_places(const EntryPlan *e, Arena *a)
 {
-    int n_stores = 0;
-    for (int k = 0; k < e->n_kernels; k++)
-        n_stores += e->kernels[k].n_stores;
-    const Buffer **list = arena_array(a, (size_t)n_stores + 1, sizeof *list);
+    const Buffer **list = arena_array(a, (size_t)max_places(e) + 1, sizeof *list);
     const int n = collect_places(e, list);
     int64_t sum = 0;
     for (int i = 0; i < n; i++)

@@ -43,6 +43,7 @@ struct Buffer {
     int64_t stride[MAX_RANK];
     int first,
         last; /* kernels (positions in the entry) that write it first and read it last; SCRATCH, SHARED */
+    const Node *constant; /* CONST */
     Buffer *base, *turn;
     int64_t shift, step; /* bytes */
     int depth;

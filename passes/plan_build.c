@@ -104,6 +104,10 @@ Buffer *place_leaf(const Fuse *f, const Node *n)
     } else if (data == LEAF_SCALAR) {
         b->name = n->attrs.leaf.name;
         b->index = scalar_index(b->name);
+    } else if (data == LEAF_CONST) {
+        b->constant = n;
+        if (f->graph->owner)
+            b->name = arena_printf(f->arena, "%s.%s", f->graph->owner->name, n->name);
     } else if (data == LEAF_SEED) {
         b->index = 0;
         b->per_model = true;

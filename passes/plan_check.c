@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "ir/loop.h"
 #include "passes/vfuse.h"
 
 typedef struct Check {
@@ -69,7 +70,8 @@ static void check_read(Check *c, const Visit *v)
                  b->name);
         return;
     }
-    if (node_is_leaf(v->node) && b->space != BUF_SCRATCH && b->space != BUF_SHARED)
+    if (node_is_leaf(v->node) &&
+        (b->given || (b->space != BUF_SCRATCH && b->space != BUF_SHARED)))
         return;
     for (int i = 0; i < c->at; i++)
         if (stores_own(&e->kernels[i], e, v->node))
@@ -99,7 +101,9 @@ static void check_computed(Check *c, const Visit *v)
         check_reduce(c, v);
     if ((kind == KIND_CONTRACT || kind == KIND_SCATTER) && v->node != k->contract)
         FAIL(c, "kernel %s computes %%%s, which is not its own", k->name, v->node->name);
-    if (v->node == k->contract && !v->exact)
+    if (kind == KIND_LOOP && k->kind != KERNEL_LOOP)
+        FAIL(c, "kernel %s computes the loop %%%s", k->name, v->node->name);
+    if (v->node == k->contract && k->kind != KERNEL_LOOP && !v->exact)
         FAIL(c, "kernel %s needs %%%s at another index", k->name, v->node->name);
 }
 
@@ -111,6 +115,8 @@ static void check_store(Check *c, const Store *s)
         FAIL(c, "%%%s is stored to %s of another shape", s->value->name, s->to->name);
     if (!k->per_model && (s->to->per_model || s->to->space == BUF_SCRATCH))
         FAIL(c, "shared kernel %s writes %s of one model", k->name, s->to->name);
+    if (k->kind == KERNEL_LOOP)
+        return; /* the body's kernels write it; what is carried was written before */
     if (v->rank != k->space.rank && v->rank != 0)
         FAIL(c, "%%%s does not lie in the space of kernel %s", s->value->name, k->name);
     for (int i = 0; i < v->rank; i++)
@@ -167,17 +173,24 @@ typedef struct Life {
     int first, last;
 } Life;
 
-static bool is_planned(const Buffer *b)
-{
-    return b && (b->space == BUF_SCRATCH || b->space == BUF_SHARED);
-}
-
 static int life_of(const Life *l, int n, const Buffer *b)
 {
     for (int i = 0; i < n; i++)
         if (l[i].buffer == b)
             return i;
     return -1;
+}
+
+static int note_life(Life *l, int n, Buffer *b, int at)
+{
+    if (!buffer_is_planned(b))
+        return n;
+    const int known = life_of(l, n, b);
+    if (known >= 0)
+        l[known].last = at;
+    else
+        l[n++] = (Life){b, at, at};
+    return n;
 }
 
 /* From the kernels anew, not from what the planner noted. */
@@ -190,8 +203,9 @@ static int collect_lives(Check *c, Life *l, VisitList *visits)
         c->at = k;
         check_kernel(c, visits);
         for (int s = 0; s < c->kernel->n_stores; s++)
-            if (is_planned(c->kernel->stores[s].to))
-                l[n++] = (Life){c->kernel->stores[s].to, k, k};
+            n = note_life(l, n, c->kernel->stores[s].to, k);
+        for (int i = 0; c->kernel->loop && i < c->kernel->loop->n_own; i++)
+            n = note_life(l, n, c->kernel->loop->own[i], k);
         for (int i = 0; i < visits->n; i++) {
             const Buffer *b = e->buffer[visits->v[i].node->id];
             const int at = visits->v[i].external ? life_of(l, n, b) : -1;
@@ -254,6 +268,16 @@ static bool is_stored(const EntryPlan *e, const Node *value, BufferSpace space,
     return false;
 }
 
+/* Stored to a place outside the loop. */
+static bool is_given(const EntryPlan *e, const Node *value)
+{
+    for (int k = 0; k < e->n_kernels; k++)
+        for (int s = 0; s < e->kernels[k].n_stores; s++)
+            if (e->kernels[k].stores[s].value == value && e->kernels[k].stores[s].to->given)
+                return true;
+    return false;
+}
+
 static void check_output(Check *c, const Output *o)
 {
     const EntryPlan *e = c->entry;
@@ -265,18 +289,84 @@ static void check_output(Check *c, const Output *o)
             FAIL(c, "state %s is not written", o->name);
         return;
     }
+    if (o->kind == OUT_NEXT || o->kind == OUT_STACK) {
+        if (o->kind == OUT_NEXT && !is_given(e, o->value))
+            FAIL(c, "the next value %%%s is not written", o->value->name);
+        return;
+    }
     const BufferSpace space = o->kind == OUT_TENSOR ? BUF_OUTPUT : BUF_RESULT;
     if (!is_stored(e, o->value, space, NULL) ||
         (o->value2 && !is_stored(e, o->value2, space, NULL)))
         FAIL(c, "output %s is not written", o->name ? o->name : "of a fault");
 }
 
+static void check_entry(Check *c);
+
+static bool is_own(const LoopPlan *l, const Buffer *b)
+{
+    for (int i = 0; i < l->n_own; i++)
+        if (l->own[i] == b)
+            return true;
+    return false;
+}
+
+/* What the body stores for itself lies inside memory that the loop has for it. */
+static void check_block(Check *c, const LoopPlan *l, const Buffer *b)
+{
+    if (!buffer_is_planned(b))
+        return;
+    if (!b->base || !is_own(l, b->base) || b->turn || b->step || b->shift < 0 ||
+        b->shift + b->bytes > b->base->bytes)
+        FAIL(c, "%s lies outside its loop's memory", b->name);
+}
+
+/* The first and the last byte of a value that a round writes, over all rounds, inside its base. */
+static void check_given(Check *c, const LoopPlan *l, const Buffer *b)
+{
+    if (!b->given)
+        return;
+    int64_t lo = b->shift, hi = b->shift + dtype_bytes(b->dtype);
+    const int64_t way = (l->count - 1) * b->step;
+    lo += way < 0 ? way : 0;
+    hi += way > 0 ? way : 0;
+    for (int i = 0; i < b->shape.rank; i++) {
+        const int64_t along = (b->shape.dim[i] - 1) * b->stride[i] * dtype_bytes(b->dtype);
+        lo += along < 0 ? along : 0;
+        hi += along > 0 ? along : 0;
+    }
+    if (lo < 0 || hi > b->base->bytes || (b->turn && hi > b->turn->bytes))
+        FAIL(c, "%s of a loop lies outside %s", b->name, b->base->name);
+}
+
+/* The body as an entry of its own. */
+static void check_loop(Check *c, const Kernel *k)
+{
+    const LoopPlan *l = k->loop;
+    Check in = *c;
+    in.entry = l->body;
+    if (l->body->n_shared != (k->per_model ? 0 : l->body->n_kernels))
+        FAIL(c, "the body of loop %s lies in two regions", k->name);
+    for (int i = 0; i < l->body->n_kernels; i++)
+        for (int s = 0; s < l->body->kernels[i].n_stores; s++) {
+            check_block(&in, l, l->body->kernels[i].stores[s].to);
+            check_given(&in, l, l->body->kernels[i].stores[s].to);
+        }
+    for (int i = 0; i < l->body->graph->n_nodes; i++)
+        if (l->body->buffer[i])
+            check_given(&in, l, l->body->buffer[i]);
+    check_entry(&in);
+    if (in.wrong)
+        FAIL(c, "loop %s: %s", k->name, in.wrong);
+}
+
 static void check_entry(Check *c)
 {
     const EntryPlan *e = c->entry;
     int n_stores = 0;
-    for (int k = 0; k < e->n_kernels; k++)
+    for (int k = 0; k < e->n_kernels; k++) {
         n_stores += e->kernels[k].n_stores;
+        n_stores += e->kernels[k].loop ? e->kernels[k].loop->n_own : 0;
+    }
     Life *lives = arena_array(c->scratch, (size_t)n_stores + 1, sizeof *lives);
     VisitList visits = {0};
     const int n = collect_lives(c, lives, &visits);
@@ -287,6 +377,9 @@ static void check_entry(Check *c)
     }
     for (int i = 0; i < e->graph->n_outputs; i++)
         check_output(c, &e->graph->outputs[i]);
+    for (int k = 0; k < e->n_kernels; k++)
+        if (e->kernels[k].kind == KERNEL_LOOP)
+            check_loop(c, &e->kernels[k]);
 }
 
 static void check_states(Check *c)

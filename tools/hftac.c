@@ -46,12 +46,18 @@ typedef enum Stage {
 static const struct {
     const char *name, *suffix, *after;
 } stages[STAGE_COUNT] = {
-    [STAGE_AST] = {"ast", ".ast", NULL},        [STAGE_HDL] = {"hdl", ".out.hdl", NULL},
-    [STAGE_IR] = {"ir", ".ir.hir", NULL},       [STAGE_GRAD] = {"grad", ".grad.hir", "autodiff"},
-    [STAGE_FUSED] = {"fused", ".fused.hir", "hfuse"}, [STAGE_LOWERED] = {"lowered", ".lowered.txt", NULL},
-    [STAGE_PLAN] = {"plan", ".plan.txt", NULL}, [STAGE_LLVM] = {"llvm", ".ll", NULL},
-    [STAGE_ASM] = {"asm", ".s", NULL},          [STAGE_OBJ] = {"obj", ".o", NULL},
-    [STAGE_SO] = {"so", ".so", NULL},           [STAGE_CUDA] = {"cuda", ".cu", NULL},
+    [STAGE_AST] = {"ast", ".ast", NULL},
+    [STAGE_HDL] = {"hdl", ".out.hdl", NULL},
+    [STAGE_IR] = {"ir", ".ir.hir", NULL},
+    [STAGE_GRAD] = {"grad", ".grad.hir", "autodiff"},
+    [STAGE_FUSED] = {"fused", ".fused.hir", "hfuse"},
+    [STAGE_LOWERED] = {"lowered", ".lowered.txt", NULL},
+    [STAGE_PLAN] = {"plan", ".plan.txt", NULL},
+    [STAGE_LLVM] = {"llvm", ".ll", NULL},
+    [STAGE_ASM] = {"asm", ".s", NULL},
+    [STAGE_OBJ] = {"obj", ".o", NULL},
+    [STAGE_SO] = {"so", ".so", NULL},
+    [STAGE_CUDA] = {"cuda", ".cu", NULL},
     [STAGE_DOT] = {"dot", ".dot", NULL},
 };
 
@@ -115,12 +121,16 @@ static const char help_text[] =
     "  -B N                 number of models, the array's capacity (default 1)\n"
     "  -D NAME=VALUE        set a const, an arch or a dim (batch N too)\n"
     "  -I DIR               also look for included files in DIR\n"
-    "  --emit=STAGE[,...]   ast, hdl, ir, grad, fused, lowered, plan, llvm, asm, obj, so, cuda, dot\n"
-    "  --dump-after=PASS    print the graphs after a pass: frontend, autodiff, mask_batch, simplify, hfuse, lower\n"
-    "  -O0 .. -O3           optimisation (default -O2); results are the same bits at every level\n"
+    "  --emit=STAGE[,...]   ast, hdl, ir, grad, fused, lowered, plan, llvm, asm, obj, so, "
+    "cuda, dot\n"
+    "  --dump-after=PASS    print the graphs after a pass: frontend, autodiff, mask_batch, "
+    "simplify, hfuse, lower\n"
+    "  -O0 .. -O3           optimisation (default -O2); results are the same bits at every "
+    "level\n"
     "  --target=cpu|cuda    what to generate code for (default cpu; cuda: --emit=cuda)\n"
     "  -march=ARCH          x86-64-v3 (default), x86-64-v4, native, ...\n"
-    "  --gpu-arch=ARCH,...  with --target=cuda: also compile the text with NVRTC, e.g. sm_80,sm_90\n"
+    "  --gpu-arch=ARCH,...  with --target=cuda: also compile the text with NVRTC, e.g. "
+    "sm_80,sm_90\n"
     "  --precision=TYPE     fp32 (default), fp64\n"
     "  --max-memory=SIZE    refuse a program whose state for B models needs more, e.g. 8G\n"
     "  --time-report        where the time went, to stderr\n"
@@ -133,8 +143,10 @@ static const char help_text[] =
     "  -v, -q               say more, say less\n"
     "  --help, --version\n"
     "\n"
-    "A file that ends in .hir is read as IR text. `-` is standard input; `--` ends the options.\n"
-    "Exit codes: 0 ok, 1 errors in the input, 2 usage, 3 file or OS error, 4 tool missing, 70 internal error.\n";
+    "A file that ends in .hir is read as IR text. `-` is standard input; `--` ends the "
+    "options.\n"
+    "Exit codes: 0 ok, 1 errors in the input, 2 usage, 3 file or OS error, 4 tool missing, 70 "
+    "internal error.\n";
 
 _Noreturn static void usage(const char *fmt, const char *what)
 {
@@ -150,7 +162,8 @@ static bool parse_emit(Options *o, const char *list)
     if (strlen(list) >= sizeof copy)
         return false;
     strcpy(copy, list);
-    for (char *save = NULL, *s = strtok_r(copy, ",", &save); s; s = strtok_r(NULL, ",", &save)) {
+    for (char *save = NULL, *s = strtok_r(copy, ",", &save); s;
+         s = strtok_r(NULL, ",", &save)) {
         int i = 0;
         while (i < STAGE_COUNT && strcmp(stages[i].name, s))
             i++;
@@ -299,14 +312,30 @@ static void parse_option(Compiler *c, int opt, const char *arg)
 {
     Options *o = &c->o;
     switch (opt) {
-    case 'o': o->output = arg; break;
-    case 'B': o->n_models = parse_count(arg, "-B", 1 << 20); break;
-    case 'D': add_define(c, arg); break;
-    case 'I': add_include(c, arg); break;
-    case 'j': parse_count(arg, "-j", 1 << 16); break;
-    case 'v': o->verbose = true; break;
-    case 'q': o->quiet = true; break;
-    case 'w': o->diag.no_warnings = true; break;
+    case 'o':
+        o->output = arg;
+        break;
+    case 'B':
+        o->n_models = parse_count(arg, "-B", 1 << 20);
+        break;
+    case 'D':
+        add_define(c, arg);
+        break;
+    case 'I':
+        add_include(c, arg);
+        break;
+    case 'j':
+        parse_count(arg, "-j", 1 << 16);
+        break;
+    case 'v':
+        o->verbose = true;
+        break;
+    case 'q':
+        o->quiet = true;
+        break;
+    case 'w':
+        o->diag.no_warnings = true;
+        break;
     case 'O':
         if (strlen(arg) != 1 || arg[0] < '0' || arg[0] > '3')
             usage("-O is 0 to 3, not '%s'", arg);
@@ -314,32 +343,55 @@ static void parse_option(Compiler *c, int opt, const char *arg)
         break;
     case OPT_EMIT:
         if (!parse_emit(o, arg))
-            usage("unknown stage in --emit=%s (ast, hdl, ir, grad, fused, lowered, plan, llvm, asm, obj, so, cuda, dot)", arg);
+            usage("unknown stage in --emit=%s (ast, hdl, ir, grad, fused, lowered, plan, llvm, "
+                  "asm, obj, so, cuda, dot)",
+                  arg);
         break;
-    case OPT_DUMP: o->dump_after = arg; break;
+    case OPT_DUMP:
+        o->dump_after = arg;
+        break;
     case OPT_TARGET:
         if (strcmp(arg, "cpu") && strcmp(arg, "cuda"))
             usage("--target is cpu or cuda, not '%s'", arg);
         o->cuda = !strcmp(arg, "cuda");
         break;
-    case OPT_MARCH: o->march = arg; break;
-    case OPT_GPU_ARCH: o->gpu_arch = arg; break;
+    case OPT_MARCH:
+        o->march = arg;
+        break;
+    case OPT_GPU_ARCH:
+        o->gpu_arch = arg;
+        break;
     case OPT_PRECISION:
         if (strcmp(arg, "fp32") && strcmp(arg, "fp64"))
-            usage("--precision is fp32 or fp64, not '%s' (tf32, bf16 and fp16 are not there yet)", arg);
+            usage(
+                "--precision is fp32 or fp64, not '%s' (tf32, bf16 and fp16 are not there yet)",
+                arg);
         o->precision = !strcmp(arg, "fp64") ? DT_F64 : DT_F32;
         break;
     case OPT_MAX_MEMORY:
         if (!parse_size(arg, &o->max_memory))
             usage("--max-memory needs a size such as 8G, not '%s'", arg);
         break;
-    case OPT_TIME: o->time_report = true; break;
-    case OPT_MEM: o->mem_report = true; break;
-    case OPT_DETERMINISTIC: break; /* the CPU always is */
-    case OPT_LIST: list_ops(c->arena); exit(0);
-    case OPT_HELP: fputs(help_text, stdout); exit(0);
-    case OPT_VERSION: puts("hftac " HFTAC_VERSION); exit(0);
-    default: fputs("Try 'hftac --help'.\n", stderr); exit(EXIT_USAGE);
+    case OPT_TIME:
+        o->time_report = true;
+        break;
+    case OPT_MEM:
+        o->mem_report = true;
+        break;
+    case OPT_DETERMINISTIC:
+        break; /* the CPU always is */
+    case OPT_LIST:
+        list_ops(c->arena);
+        exit(0);
+    case OPT_HELP:
+        fputs(help_text, stdout);
+        exit(0);
+    case OPT_VERSION:
+        puts("hftac " HFTAC_VERSION);
+        exit(0);
+    default:
+        fputs("Try 'hftac --help'.\n", stderr);
+        exit(EXIT_USAGE);
     }
 }
 
@@ -378,8 +430,10 @@ static void parse_options(Compiler *c, int argc, char **argv)
     check_dump(o);
     if (o->emit[STAGE_CUDA] && !o->cuda)
         usage("%s", "--emit=cuda needs --target=cuda");
-    if (o->cuda && (!o->emit_any || o->emit[STAGE_LLVM] || o->emit[STAGE_ASM] || o->emit[STAGE_OBJ] || o->emit[STAGE_SO]))
-        usage("%s", "--target=cuda can be looked at with --emit=cuda (ast, hdl, ir, grad, fused, lowered, plan); "
+    if (o->cuda && (!o->emit_any || o->emit[STAGE_LLVM] || o->emit[STAGE_ASM] ||
+                    o->emit[STAGE_OBJ] || o->emit[STAGE_SO]))
+        usage("%s", "--target=cuda can be looked at with --emit=cuda (ast, hdl, ir, grad, "
+                    "fused, lowered, plan); "
                     "running it is not there yet");
 }
 
@@ -397,7 +451,9 @@ static const char *output_name(Compiler *c, const char *suffix)
     if (!strcmp(base, "-"))
         base = "stdin";
     const char *dot = strrchr(base, '.');
-    return arena_printf(c->arena, "%.*s%s", dot && dot != base ? (int)(dot - base) : (int)strlen(base), base, suffix);
+    return arena_printf(c->arena, "%.*s%s",
+                        dot && dot != base ? (int)(dot - base) : (int)strlen(base), base,
+                        suffix);
 }
 
 /* -o names the one stage asked for; with several, each has its own name. */
@@ -423,7 +479,8 @@ static void write_text(Compiler *c, const char *path, const char *text)
 {
     if (!strcmp(path, "-")) {
         if (fputs(text, stdout) < 0 || fflush(stdout))
-            file_error(arena_printf(c->arena, "cannot write to standard output: %s", strerror(errno)));
+            file_error(
+                arena_printf(c->arena, "cannot write to standard output: %s", strerror(errno)));
         return;
     }
     if (is_special(path)) {
@@ -513,7 +570,8 @@ static Module *load_hir(Compiler *c)
         file_error(arena_printf(c->arena, "cannot read '%s': %s", c->o.input, strerror(errno)));
     if (f != stdin)
         fclose(f);
-    return module_read(c->arena, c->diag, diag_add_source(c->diag, c->o.input, t.s ? t.s : "", t.len, false));
+    return module_read(c->arena, c->diag,
+                       diag_add_source(c->diag, c->o.input, t.s ? t.s : "", t.len, false));
 }
 
 /* Text to module; exits where the text has mistakes or no later stage is wanted. */
@@ -525,9 +583,12 @@ static Module *front(Compiler *c)
         phase_end(c, "read");
         return m;
     }
-    const FrontendOptions fo = {.defines = c->o.defines, .n_defines = c->o.n_defines,
-                                .include_dirs = c->o.include_dirs, .n_include_dirs = c->o.n_include_dirs,
-                                .n_models = c->o.n_models, .precision = c->o.precision};
+    const FrontendOptions fo = {.defines = c->o.defines,
+                                .n_defines = c->o.n_defines,
+                                .include_dirs = c->o.include_dirs,
+                                .n_include_dirs = c->o.n_include_dirs,
+                                .n_models = c->o.n_models,
+                                .precision = c->o.precision};
     Program p = {0};
     bool not_found = false;
     const bool loaded = program_load(c->arena, c->diag, c->o.input, &fo, &p, &not_found);
@@ -595,10 +656,12 @@ static bool run_passes(Compiler *c, Module *m, const Target *t)
 
 static void check_memory(Compiler *c, const Plan *p)
 {
-    const double bytes = (double)p->state_bytes * c->o.n_models + (double)p->shared_bytes + (double)p->scratch_bytes;
+    const double bytes = (double)p->state_bytes * c->o.n_models + (double)p->shared_bytes +
+                         (double)p->scratch_bytes;
     if (c->o.max_memory && bytes > (double)c->o.max_memory) {
-        fprintf(stderr, "hftac: error: %d models need %.0f bytes, more than --max-memory=%lld\n", c->o.n_models, bytes,
-                c->o.max_memory);
+        fprintf(stderr,
+                "hftac: error: %d models need %.0f bytes, more than --max-memory=%lld\n",
+                c->o.n_models, bytes, c->o.max_memory);
         exit(EXIT_INPUT);
     }
 }
@@ -606,7 +669,8 @@ static void check_memory(Compiler *c, const Plan *p)
 static void check_cuda(Compiler *c, const char *source)
 {
     char *list = arena_strdup(c->arena, c->o.gpu_arch);
-    for (char *save = NULL, *arch = strtok_r(list, ",", &save); arch; arch = strtok_r(NULL, ",", &save)) {
+    for (char *save = NULL, *arch = strtok_r(list, ",", &save); arch;
+         arch = strtok_r(NULL, ",", &save)) {
         const char *log = "";
         const int r = cuda_check(c->arena, source, arch, &log);
         if (r < 0) {
@@ -668,7 +732,9 @@ static void print_code(Compiler *c, CpuModule *code)
 
 static void link_code(Compiler *c, CpuModule *code)
 {
-    const char *so = c->o.emit_any ? stage_path(c, STAGE_SO) : c->o.output ? c->o.output : "model.so";
+    const char *so = c->o.emit_any ? stage_path(c, STAGE_SO)
+                     : c->o.output ? c->o.output
+                                   : "model.so";
     if (!strcmp(so, "-"))
         usage("%s", "a shared object is not printed; name a file with -o");
     if (is_special(so))
@@ -690,7 +756,10 @@ static void link_code(Compiler *c, CpuModule *code)
 
 static void generate(Compiler *c, const Plan *p)
 {
-    const CodegenOptions co = {.march = c->o.march, .optimize = c->o.optimize, .verbose = c->o.verbose, .version = HFTAC_VERSION};
+    const CodegenOptions co = {.march = c->o.march,
+                               .optimize = c->o.optimize,
+                               .verbose = c->o.verbose,
+                               .version = HFTAC_VERSION};
     const char *error = NULL;
     phase_begin(c);
     CpuModule *code = cpu_generate(c->arena, p, &co, &error);
@@ -710,8 +779,8 @@ static void say_counts(const Compiler *c, const Module *m)
         if (m->states[i].role == ROLE_PARAM)
             n += shape_count(&m->states[i].type.shape);
     if (!c->o.quiet && !c->o.emit_any)
-        fprintf(stderr, "hftac: %s: %lld parameters, %d model%s\n", m->name, (long long)n, m->n_models,
-                m->n_models == 1 ? "" : "s");
+        fprintf(stderr, "hftac: %s: %lld parameters, %d model%s\n", m->name, (long long)n,
+                m->n_models, m->n_models == 1 ? "" : "s");
 }
 
 int main(int argc, char **argv)
@@ -720,8 +789,10 @@ int main(int argc, char **argv)
     parse_options(&c, argc, argv);
     c.diag = diag_new(c.arena, &c.o.diag);
     const char *error = NULL;
-    const Target target = {.name = c.o.cuda ? "cuda" : "cpu", .optimize = c.o.optimize,
-                           .vector_bytes = c.o.cuda ? 0 : cpu_vector_bytes(c.arena, c.o.march, &error)};
+    const Target target = {.name = c.o.cuda ? "cuda" : "cpu",
+                           .optimize = c.o.optimize,
+                           .vector_bytes =
+                               c.o.cuda ? 0 : cpu_vector_bytes(c.arena, c.o.march, &error)};
     if (!c.o.cuda && !target.vector_bytes)
         usage("%s", error);
     phase_begin(&c);
@@ -746,7 +817,8 @@ int main(int argc, char **argv)
     emit_plan(&c, plan);
     if (c.o.cuda)
         emit_cuda(&c, plan);
-    else if (!c.o.emit_any || c.o.emit[STAGE_LLVM] || c.o.emit[STAGE_ASM] || c.o.emit[STAGE_OBJ] || c.o.emit[STAGE_SO])
+    else if (!c.o.emit_any || c.o.emit[STAGE_LLVM] || c.o.emit[STAGE_ASM] ||
+             c.o.emit[STAGE_OBJ] || c.o.emit[STAGE_SO])
         generate(&c, plan);
     say_counts(&c, m);
     finish_report(&c);

@@ -16,15 +16,20 @@ static const char help_text[] =
     "Usage: hftrun [options] model.so\n"
     "Trains, evaluates and asks the models that hftac compiled into model.so.\n"
     "\n"
-    "  --train FILE          train on this data (safetensors: tensors named as the model's inputs)\n"
-    "  --valid FILE          evaluate on this data after every epoch; a fraction (--valid 0.1) takes\n"
+    "  --train FILE          train on this data (safetensors: tensors named as the model's "
+    "inputs)\n"
+    "  --valid FILE          evaluate on this data after every epoch; a fraction (--valid 0.1) "
+    "takes\n"
     "                        that part off the end of the training data\n"
     "  --test FILE           evaluate on this data at the end\n"
     "  --predict FILE        write the outputs for the test data (else training data) to FILE\n"
     "  --epochs N            how often to go through the data (default: the program's)\n"
-    "  --models K            use K of the array's models (default: as many as the lists have, else all)\n"
-    "  --hyper NAME=LIST     a value for all models, or one for each: lr=1e-4,3e-4; or a range that is\n"
-    "                        spread over the models: 'lr=log(1e-4..1e-1)', 'drop=(0..0.5)', 'n=int(3..20)'\n"
+    "  --models K            use K of the array's models (default: as many as the lists have, "
+    "else all)\n"
+    "  --hyper NAME=LIST     a value for all models, or one for each: lr=1e-4,3e-4; or a range "
+    "that is\n"
+    "                        spread over the models: 'lr=log(1e-4..1e-1)', 'drop=(0..0.5)', "
+    "'n=int(3..20)'\n"
     "  --grid                the product of the lists instead of one list beside the other\n"
     "  --hypers TABLE.csv    a header line of names, then one line of values per model\n"
     "  --seed N              orders the data and is the base of the models' seeds (default 0)\n"
@@ -43,7 +48,8 @@ static const char help_text[] =
     "  -q, --quiet           no warnings and no progress\n"
     "  --help, --version\n"
     "\n"
-    "Exit codes: 0 ok, 1 errors in the data, 2 usage, 3 file or OS error, 4 CPU feature missing,\n"
+    "Exit codes: 0 ok, 1 errors in the data, 2 usage, 3 file or OS error, 4 CPU feature "
+    "missing,\n"
     "5 every model diverged, 130 interrupted (what --save asked for is written first).\n";
 
 _Noreturn void die(int code, const char *fmt, ...)
@@ -61,9 +67,15 @@ _Noreturn void die(int code, const char *fmt, ...)
 void check(hftac_status status)
 {
     static const int codes[] = {
-        [HFTAC_USAGE] = EXIT_USAGE, [HFTAC_NOT_FOUND] = EXIT_INPUT, [HFTAC_DATA] = EXIT_INPUT,
-        [HFTAC_FILE] = EXIT_FILE,   [HFTAC_MODEL] = EXIT_INPUT,     [HFTAC_CPU] = EXIT_DEVICE,
-        [HFTAC_MEMORY] = EXIT_FILE, [HFTAC_THREADS] = EXIT_FILE,    [HFTAC_INTERRUPTED] = EXIT_INTERRUPTED,
+        [HFTAC_USAGE] = EXIT_USAGE,
+        [HFTAC_NOT_FOUND] = EXIT_INPUT,
+        [HFTAC_DATA] = EXIT_INPUT,
+        [HFTAC_FILE] = EXIT_FILE,
+        [HFTAC_MODEL] = EXIT_INPUT,
+        [HFTAC_CPU] = EXIT_DEVICE,
+        [HFTAC_MEMORY] = EXIT_FILE,
+        [HFTAC_THREADS] = EXIT_FILE,
+        [HFTAC_INTERRUPTED] = EXIT_INTERRUPTED,
     };
     if (status)
         die(codes[status], "%s", hftac_last_error());
@@ -98,7 +110,8 @@ static int64_t parse_int(const char *text, const char *option, int64_t lo, int64
     errno = 0;
     const long long v = strtoll(text, &end, 10);
     if (errno || end == text || *end || v < lo || v > hi)
-        die(EXIT_USAGE, "%s needs a whole number from %lld to %lld, not '%s'", option, (long long)lo, (long long)hi, text);
+        die(EXIT_USAGE, "%s needs a whole number from %lld to %lld, not '%s'", option,
+            (long long)lo, (long long)hi, text);
     return v;
 }
 
@@ -198,38 +211,92 @@ static uint64_t parse_seed(const char *text)
 static void parse_option(Options *o, int opt, const char *arg, const char *word)
 {
     switch (opt) {
-    case OPT_TRAIN: o->train = arg; break;
-    case OPT_VALID: o->valid = arg; break;
-    case OPT_TEST: o->test = arg; break;
-    case OPT_PREDICT: o->predict = arg; break;
-    case OPT_EPOCHS: o->epochs = parse_int(arg, "--epochs", 0, 1000000000); break;
-    case OPT_MODELS: o->models = (int)parse_int(arg, "--models", 1, 1 << 20); break;
+    case OPT_TRAIN:
+        o->train = arg;
+        break;
+    case OPT_VALID:
+        o->valid = arg;
+        break;
+    case OPT_TEST:
+        o->test = arg;
+        break;
+    case OPT_PREDICT:
+        o->predict = arg;
+        break;
+    case OPT_EPOCHS:
+        o->epochs = parse_int(arg, "--epochs", 0, 1000000000);
+        break;
+    case OPT_MODELS:
+        o->models = (int)parse_int(arg, "--models", 1, 1 << 20);
+        break;
     case OPT_HYPER:
         if (o->n_specs == MAX_SPECS)
             die(EXIT_USAGE, "over %d times --hyper", MAX_SPECS);
         o->specs[o->n_specs++] = arg;
         break;
-    case OPT_GRID: o->grid = true; break;
-    case OPT_HYPERS: o->hypers_table = arg; break;
-    case OPT_SEED: o->seed = parse_seed(arg); break;
-    case OPT_SEEDS: o->seeds = arg; break;
-    case OPT_NO_SHUFFLE: o->shuffle = HFTAC_SHUFFLE_NONE; break;
-    case OPT_SHUFFLE: o->shuffle = parse_shuffle(arg); break;
-    case OPT_LOAD: o->load = arg; break;
-    case OPT_SAVE: o->save = arg; break;
-    case OPT_LOG: o->log = arg; break;
-    case OPT_CSV: o->csv = arg; break;
-    case OPT_THREADS: o->threads = (int)parse_int(arg, "--threads", 1, 1024); break;
-    case OPT_ONLY: o->only = (int)parse_int(arg, "--only", 0, 1 << 20); break;
-    case OPT_SORT: o->sort = arg; break;
-    case OPT_JSON: o->json = true; break;
-    case OPT_INFO: o->info = true; break;
-    case OPT_PROGRESS: o->progress = parse_progress(arg); break;
-    case 'q': o->quiet = true; o->progress = PROGRESS_NONE; break;
-    case OPT_HELP: fputs(help_text, stdout); exit(0);
-    case OPT_VERSION: puts("hftrun " HFTAC_VERSION); exit(0);
-    case OPT_LATER: die(EXIT_USAGE, "%s is not there yet", word);
-    default: fputs("Try 'hftrun --help'.\n", stderr); exit(EXIT_USAGE);
+    case OPT_GRID:
+        o->grid = true;
+        break;
+    case OPT_HYPERS:
+        o->hypers_table = arg;
+        break;
+    case OPT_SEED:
+        o->seed = parse_seed(arg);
+        break;
+    case OPT_SEEDS:
+        o->seeds = arg;
+        break;
+    case OPT_NO_SHUFFLE:
+        o->shuffle = HFTAC_SHUFFLE_NONE;
+        break;
+    case OPT_SHUFFLE:
+        o->shuffle = parse_shuffle(arg);
+        break;
+    case OPT_LOAD:
+        o->load = arg;
+        break;
+    case OPT_SAVE:
+        o->save = arg;
+        break;
+    case OPT_LOG:
+        o->log = arg;
+        break;
+    case OPT_CSV:
+        o->csv = arg;
+        break;
+    case OPT_THREADS:
+        o->threads = (int)parse_int(arg, "--threads", 1, 1024);
+        break;
+    case OPT_ONLY:
+        o->only = (int)parse_int(arg, "--only", 0, 1 << 20);
+        break;
+    case OPT_SORT:
+        o->sort = arg;
+        break;
+    case OPT_JSON:
+        o->json = true;
+        break;
+    case OPT_INFO:
+        o->info = true;
+        break;
+    case OPT_PROGRESS:
+        o->progress = parse_progress(arg);
+        break;
+    case 'q':
+        o->quiet = true;
+        o->progress = PROGRESS_NONE;
+        break;
+    case OPT_HELP:
+        fputs(help_text, stdout);
+        exit(0);
+    case OPT_VERSION:
+        puts("hftrun " HFTAC_VERSION);
+        exit(0);
+    case OPT_LATER:
+        die(EXIT_USAGE, "%s is not there yet", word);
+    default:
+        fputs("Try 'hftrun --help'.\n", stderr);
+        exit(EXIT_USAGE);
     }
 }
 
@@ -314,7 +381,9 @@ static Sets open_sets(const Run *run)
     }
     const int64_t n = hftac_data_samples(s.all), v = (int64_t)llround(part * (double)n);
     if (!(part > 0 && part < 1) || v < 1 || v >= n)
-        die(EXIT_USAGE, "--valid %s leaves nothing to train on or to validate with (%lld samples)", run->o->valid, (long long)n);
+        die(EXIT_USAGE,
+            "--valid %s leaves nothing to train on or to validate with (%lld samples)",
+            run->o->valid, (long long)n);
     check(hftac_data_slice(s.all, n - v, v, &s.valid));
     check(hftac_data_slice(s.all, 0, n - v, &s.train));
     return s;
@@ -349,7 +418,8 @@ static bool evaluate(Run *run, hftac_data *data, Split split, const char *what)
 
 static bool train_epoch(Run *run, const Sets *s, bool *said)
 {
-    const hftac_train_options to = {.shuffle = run->o->shuffle, .seed = run->o->seed, .callback = on_batch, .context = run};
+    const hftac_train_options to = {
+        .shuffle = run->o->shuffle, .seed = run->o->seed, .callback = on_batch, .context = run};
     hftac_pass pass;
     const double start = now();
     run->what = "train";
@@ -357,7 +427,9 @@ static bool train_epoch(Run *run, const Sets *s, bool *said)
         return false;
     if (pass.dropped && !*said && !run->o->quiet) {
         report_quiet(run->report);
-        fprintf(stderr, "hftrun: note: each epoch leaves out the last %lld samples, which fill no batch of %lld\n",
+        fprintf(stderr,
+                "hftrun: note: each epoch leaves out the last %lld samples, which fill no "
+                "batch of %lld\n",
                 (long long)pass.dropped, (long long)hftac_describe(run->a)->batch);
         *said = true;
     }
@@ -393,7 +465,8 @@ static void predict(Run *run)
 {
     const hftac_data_options predict = {.purpose = HFTAC_FOR_PREDICTION};
     hftac_data *data;
-    check(hftac_data_open(run->a, run->o->test ? run->o->test : run->o->train, &predict, &data));
+    check(
+        hftac_data_open(run->a, run->o->test ? run->o->test : run->o->train, &predict, &data));
     check(hftac_predict_to_file(run->a, data, run->o->predict));
     hftac_data_close(data);
 }
@@ -416,9 +489,13 @@ static void check_sort(const Options *o, const hftac_array *a)
     char name[128];
     const char *colon = strrchr(o->sort, ':');
     hftac_metric m;
-    snprintf(name, sizeof name, "%.*s", colon ? (int)(colon - o->sort) : (int)strlen(o->sort), o->sort);
-    if ((colon && strcmp(colon, ":min") && strcmp(colon, ":max")) || hftac_find_metric(a, name, &m))
-        die(EXIT_USAGE, "--sort needs NAME, NAME:min or NAME:max with a metric of the model, not '%s'", o->sort);
+    snprintf(name, sizeof name, "%.*s", colon ? (int)(colon - o->sort) : (int)strlen(o->sort),
+             o->sort);
+    if ((colon && strcmp(colon, ":min") && strcmp(colon, ":max")) ||
+        hftac_find_metric(a, name, &m))
+        die(EXIT_USAGE,
+            "--sort needs NAME, NAME:min or NAME:max with a metric of the model, not '%s'",
+            o->sort);
 }
 
 int main(int argc, char **argv)
@@ -438,7 +515,9 @@ int main(int argc, char **argv)
     const struct sigaction sa = {.sa_handler = on_signal, .sa_flags = (int)SA_RESETHAND};
     sigaction(SIGINT, &sa, NULL);
     sigaction(SIGTERM, &sa, NULL);
-    Run run = {.o = &o, .a = a, .report = report_open(&o, a, &h, argc, argv),
+    Run run = {.o = &o,
+               .a = a,
+               .report = report_open(&o, a, &h, argc, argv),
                .epochs = o.epochs >= 0 ? o.epochs : hftac_describe(a)->epochs};
     if (o.train)
         train(&run);
@@ -451,7 +530,9 @@ int main(int argc, char **argv)
     if (o.train || o.test)
         report_table(run.report, interrupted ? "interrupted" : NULL);
     report_close(run.report);
-    const int code = interrupted ? EXIT_INTERRUPTED : o.train && all_diverged(&run) ? EXIT_DIVERGED : 0;
+    const int code = interrupted                     ? EXIT_INTERRUPTED
+                     : o.train && all_diverged(&run) ? EXIT_DIVERGED
+                                                     : 0;
     hypers_free(&h);
     hftac_close(a);
     return code;

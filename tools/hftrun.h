@@ -24,10 +24,13 @@ typedef enum Progress {
     PROGRESS_NONE
 } Progress;
 
-enum { MAX_SPECS = 64 };
+enum {
+    MAX_SPECS = 64
+};
 
 typedef struct Options {
-    const char *model, *train, *valid, *test, *load, *save, *predict, *log, *csv, *hypers_table, *sort, *seeds;
+    const char *model, *train, *valid, *test, *load, *save, *predict, *log, *csv, *hypers_table,
+        *sort, *seeds;
     const char *specs[MAX_SPECS]; /* --hyper NAME=... */
     int n_specs;
     int64_t epochs; /* -1: the program's */
@@ -75,7 +78,8 @@ typedef enum Split {
     N_SPLITS
 } Split;
 
-Report *report_open(const Options *o, hftac_array *a, const HyperTable *h, int argc, char **argv);
+Report *report_open(const Options *o, hftac_array *a, const HyperTable *h, int argc,
+                    char **argv);
 void report_close(Report *r);
 /* Called after each batch: at most 10 bars a second, a plain line every few seconds. */
 void report_progress(Report *r, const char *what, const hftac_progress *p, int64_t epochs);

@@ -69,8 +69,10 @@ static void parse_range(Spec *s, const char *text, const char *dots, const char 
     s->kind = SPEC_LINEAR;
     if (open) {
         const size_t n = (size_t)(open - text);
-        if (end[-1] != ')' || (n && !(n == 3 && (!memcmp(text, "log", 3) || !memcmp(text, "int", 3)))))
-            die(EXIT_USAGE, "a range is (a..b), log(a..b) or int(a..b), not '%s' (%s)", text, what);
+        if (end[-1] != ')' ||
+            (n && !(n == 3 && (!memcmp(text, "log", 3) || !memcmp(text, "int", 3)))))
+            die(EXIT_USAGE, "a range is (a..b), log(a..b) or int(a..b), not '%s' (%s)", text,
+                what);
         if (n)
             s->kind = text[0] == 'l' ? SPEC_LOG : SPEC_INT;
         text = open + 1;
@@ -87,7 +89,8 @@ static Spec parse_spec(const char *text, const hftac_array *a)
 {
     const char *eq = strchr(text, '=');
     if (!eq || eq == text || !eq[1])
-        die(EXIT_USAGE, "--hyper needs NAME=VALUE[,VALUE...] or NAME=log(A..B), got '%s'", text);
+        die(EXIT_USAGE, "--hyper needs NAME=VALUE[,VALUE...] or NAME=log(A..B), got '%s'",
+            text);
     char name[128];
     snprintf(name, sizeof name, "%.*s", (int)(eq - text), text);
     Spec s = {0};
@@ -124,7 +127,10 @@ static int table_rows(const char *path)
         n += line[strspn(line, " \t\r\n")] != 0;
     fclose(f);
     if (n < 1)
-        die(EXIT_INPUT, "%s: a header line with names of hyper-parameters and one line per model are needed", path);
+        die(EXIT_INPUT,
+            "%s: a header line with names of hyper-parameters and one line per model are "
+            "needed",
+            path);
     return n;
 }
 
@@ -145,7 +151,9 @@ static int specs_count(const Options *o, const Spec *specs, int n)
     for (int i = 0; i < n; i++)
         if (specs[i].kind == SPEC_LIST && specs[i].n > 1) {
             if (count && count != specs[i].n)
-                die(EXIT_USAGE, "lists of hyper-parameters have 1 or all the same number of values: %s has %d, another %d",
+                die(EXIT_USAGE,
+                    "lists of hyper-parameters have 1 or all the same number of values: %s has "
+                    "%d, another %d",
                     specs[i].name, specs[i].n, (int)count);
             count = specs[i].n;
         }
@@ -162,7 +170,8 @@ int hypers_count(const Options *o, const hftac_array *a)
     if (o->hypers_table) {
         const int rows = table_rows(o->hypers_table);
         if (count > 1 && count != rows)
-            die(EXIT_USAGE, "%s has %d models, the lists have %d", o->hypers_table, rows, count);
+            die(EXIT_USAGE, "%s has %d models, the lists have %d", o->hypers_table, rows,
+                count);
         count = rows;
     }
     return count;
@@ -214,7 +223,8 @@ static void fill_specs(const Options *o, const Spec *specs, int n, HyperTable *t
             continue;
         }
         if (!o->grid && s->n != 1 && s->n != t->n_models)
-            die(EXIT_USAGE, "%s has %d values for %d models; give 1 or %d", s->name, s->n, t->n_models, t->n_models);
+            die(EXIT_USAGE, "%s has %d values for %d models; give 1 or %d", s->name, s->n,
+                t->n_models, t->n_models);
         for (int b = 0; b < t->n_models; b++)
             column[b * t->n_hypers] = s->list[o->grid ? b / period % s->n : s->n == 1 ? 0 : b];
         period *= s->n;
@@ -234,7 +244,8 @@ static void fill_table(const char *path, const hftac_array *a, HyperTable *t)
             continue;
         int i = 0;
         char *save = NULL;
-        for (char *cell = strtok_r(line, ",\r\n", &save); cell; cell = strtok_r(NULL, ",\r\n", &save), i++) {
+        for (char *cell = strtok_r(line, ",\r\n", &save); cell;
+             cell = strtok_r(NULL, ",\r\n", &save), i++) {
             cell += strspn(cell, " \t");
             for (size_t len = strlen(cell); len && isspace((unsigned char)cell[len - 1]);)
                 cell[--len] = 0;
@@ -245,7 +256,8 @@ static void fill_table(const char *path, const hftac_array *a, HyperTable *t)
                     die(EXIT_INPUT, "%s: %s", path, hftac_last_error());
                 t->given[column[n++]] = true;
             } else if (i < n) {
-                t->value[row * t->n_hypers + column[i]] = parse_number(cell, cell + strlen(cell), path);
+                t->value[row * t->n_hypers + column[i]] =
+                    parse_number(cell, cell + strlen(cell), path);
             }
         }
         if (row >= 0 && i != n)
@@ -288,8 +300,9 @@ void hypers_apply(const HyperTable *t, hftac_array *a, bool quiet)
             }
         }
         if (outside && !quiet)
-            fprintf(stderr, "hftrun: warning: %s = %g of model %d is outside its domain%s\n", name,
-                    t->value[first * t->n_hypers + h], first, outside > 1 ? ", and others" : "");
+            fprintf(stderr, "hftrun: warning: %s = %g of model %d is outside its domain%s\n",
+                    name, t->value[first * t->n_hypers + h], first,
+                    outside > 1 ? ", and others" : "");
     }
 }
 
@@ -319,7 +332,8 @@ void seeds_apply(const Options *o, hftac_array *a, int n_models)
         p = *end ? end + 1 : end;
     }
     if (n != 1 && n != n_models)
-        die(EXIT_USAGE, "--seeds has %d values for %d models; give 1 or %d", n, n_models, n_models);
+        die(EXIT_USAGE, "--seeds has %d values for %d models; give 1 or %d", n, n_models,
+            n_models);
     for (int b = 1; n == 1 && b < n_models; b++)
         check(hftac_set_seed(a, b, first));
 }

@@ -17,7 +17,7 @@ struct Report {
     FILE *log, *csv;
     double *metric; /* [N_SPLITS][models][n_metrics], NaN: not known */
     bool seen[N_SPLITS];
-    double started, last_shown;
+    double started, pass_started, last_shown;
     Progress progress;
     bool line_open; /* the bar stands on the current line */
 };
@@ -64,7 +64,8 @@ static void put_number(json_t *object, const char *key, double v)
 
 static void log_line(Report *r, json_t *object)
 {
-    if (r->log && (json_dumpf(object, r->log, JSON_COMPACT | JSON_REAL_PRECISION(9)) || fputc('\n', r->log) == EOF || fflush(r->log)))
+    if (r->log && (json_dumpf(object, r->log, JSON_COMPACT | JSON_REAL_PRECISION(9)) ||
+                   fputc('\n', r->log) == EOF || fflush(r->log)))
         die(EXIT_FILE, "cannot write '%s': %s", r->o->log, strerror(errno));
     json_decref(object);
 }
@@ -73,21 +74,25 @@ static json_t *hypers_json(const Report *r, int model)
 {
     json_t *object = json_object();
     for (int h = 0; h < r->h->n_hypers; h++)
-        put_number(object, hftac_describe_hyper(r->a, h)->name, r->h->value[model * r->h->n_hypers + h]);
+        put_number(object, hftac_describe_hyper(r->a, h)->name,
+                   r->h->value[model * r->h->n_hypers + h]);
     return object;
 }
 
 static void log_header(Report *r, int argc, char **argv)
 {
-    json_t *object = json_pack("{s:s, s:s, s:s, s:s, s:i, s:I}", "event", "start", "version", hftac_version(), "model",
-                               r->about->name, "march", r->about->march, "models", r->about->models, "seed", (json_int_t)r->o->seed);
+    json_t *object =
+        json_pack("{s:s, s:s, s:s, s:s, s:i, s:I}", "event", "start", "version",
+                  hftac_version(), "model", r->about->name, "march", r->about->march, "models",
+                  r->about->models, "seed", (json_int_t)r->o->seed);
     json_t *command = json_array(), *models = json_array();
     for (int i = 0; i < argc; i++)
         json_array_append_new(command, json_string(argv[i]));
     for (int b = 0; b < r->about->models; b++) {
         uint64_t seed;
         check(hftac_get_seed(r->a, b, &seed));
-        json_array_append_new(models, json_pack("{s:i, s:I, s:o}", "model", b, "seed", (json_int_t)seed, "hypers", hypers_json(r, b)));
+        json_array_append_new(models, json_pack("{s:i, s:I, s:o}", "model", b, "seed",
+                                                (json_int_t)seed, "hypers", hypers_json(r, b)));
     }
     json_object_set_new(object, "command", command);
     json_object_set_new(object, "slots", models);
@@ -102,7 +107,8 @@ static FILE *open_log(const char *path)
     return f;
 }
 
-static void csv_row(Report *r, int64_t epoch, int model, const char *split, const char *metric, double v)
+static void csv_row(Report *r, int64_t epoch, int model, const char *split, const char *metric,
+                    double v)
 {
     if (!r->csv)
         return;
@@ -113,10 +119,16 @@ static void csv_row(Report *r, int64_t epoch, int model, const char *split, cons
         die(EXIT_FILE, "cannot write '%s': %s", r->o->csv, strerror(errno));
 }
 
-Report *report_open(const Options *o, hftac_array *a, const HyperTable *h, int argc, char **argv)
+Report *report_open(const Options *o, hftac_array *a, const HyperTable *h, int argc,
+                    char **argv)
 {
     Report *r = allocate(1, sizeof *r);
-    *r = (Report){.o = o, .a = a, .h = h, .about = hftac_describe(a), .started = now(), .progress = o->progress};
+    *r = (Report){.o = o,
+                  .a = a,
+                  .h = h,
+                  .about = hftac_describe(a),
+                  .started = now(),
+                  .progress = o->progress};
     if (r->progress == PROGRESS_AUTO)
         r->progress = isatty(STDERR_FILENO) ? PROGRESS_BAR : PROGRESS_PLAIN;
     const size_t n = (size_t)N_SPLITS * (size_t)r->about->models * (size_t)r->about->n_metrics;
@@ -153,7 +165,9 @@ static int best_model(const Report *r, Split split, int metric, bool largest)
     int best = -1;
     for (int b = 0; b < r->about->models; b++) {
         const double v = *cell(r, split, b, metric);
-        if (shown_model(r, b) && !isnan(v) && (best < 0 || (largest ? v > *cell(r, split, best, metric) : v < *cell(r, split, best, metric))))
+        if (shown_model(r, b) && !isnan(v) &&
+            (best < 0 ||
+             (largest ? v > *cell(r, split, best, metric) : v < *cell(r, split, best, metric))))
             best = b;
     }
     return best;
@@ -185,16 +199,26 @@ static void count_states(const Report *r, int *n)
 void report_progress(Report *r, const char *what, const hftac_progress *p, int64_t epochs)
 {
     const double t = now();
+    if (p->batch <= 1)
+        r->pass_started = t;
     if (r->progress != PROGRESS_BAR || t - r->last_shown < 0.1)
         return;
+    const double rate = (double)p->samples * r->about->models /
+                        (t > r->pass_started ? t - r->pass_started : 1e-9);
     const double took = t - r->started;
-    const double done = (double)p->epoch + (double)p->batch / (double)(p->batches ? p->batches : 1);
+    const double done =
+        (double)p->epoch + (double)p->batch / (double)(p->batches ? p->batches : 1);
     int n[4] = {0};
     count_states(r, n);
-    const int loss = loss_metric(r), best = loss < 0 ? -1 : best_model(r, SPLIT_TRAIN, loss, false);
-    fprintf(stderr, "\r\033[K%s epoch %lld/%lld  step %lld/%lld  eta %.0f s  running %d stopped %d diverged %d", what,
-            (long long)p->epoch + 1, (long long)epochs, (long long)p->batch, (long long)p->batches,
-            done > 0 ? took / done * ((double)epochs - done) : 0.0, n[0], n[1], n[2] + n[3]);
+    const int loss = loss_metric(r),
+              best = loss < 0 ? -1 : best_model(r, SPLIT_TRAIN, loss, false);
+    fprintf(
+        stderr,
+        "\r\033[K%s epoch %lld/%lld  step %lld/%lld  %.3g samples/s  eta %.0f s  running %d "
+        "stopped %d diverged %d",
+        what, (long long)p->epoch + 1, (long long)epochs, (long long)p->batch,
+        (long long)p->batches, rate, done > 0 ? took / done * ((double)epochs - done) : 0.0,
+        n[0], n[1], n[2] + n[3]);
     if (best >= 0)
         fprintf(stderr, "  best %d loss %.4g", best, *cell(r, SPLIT_TRAIN, best, loss));
     fflush(stderr);
@@ -216,7 +240,8 @@ static void log_metric(Report *r, int64_t epoch, int model, Split split, int met
     csv_row(r, epoch, model, split_text[split], name, v);
     if (!r->log)
         return;
-    json_t *object = json_pack("{s:s, s:I, s:i}", "event", split_text[split], "epoch", (json_int_t)epoch, "model", model);
+    json_t *object = json_pack("{s:s, s:I, s:i}", "event", split_text[split], "epoch",
+                               (json_int_t)epoch, "model", model);
     json_object_set_new(object, "state", json_string(state_text(r, model)));
     put_number(object, name, v);
     log_line(r, object);
@@ -227,7 +252,8 @@ void report_epoch(Report *r, int64_t epoch, double seconds, int64_t samples)
     for (int b = 0; b < r->about->models; b++)
         for (int m = 0; m < r->about->n_metrics; m++) {
             double v;
-            if (!shown_model(r, b) || !hftac_describe_metric(r->a, m)->from_train || hftac_read_epoch_metric(r->a, m, b, &v) || isnan(v))
+            if (!shown_model(r, b) || !hftac_describe_metric(r->a, m)->from_train ||
+                hftac_read_epoch_metric(r->a, m, b, &v) || isnan(v))
                 continue;
             *cell(r, SPLIT_TRAIN, b, m) = v;
             log_metric(r, epoch, b, SPLIT_TRAIN, m);
@@ -238,9 +264,13 @@ void report_epoch(Report *r, int64_t epoch, double seconds, int64_t samples)
         return;
     int n[4] = {0};
     count_states(r, n);
-    const int loss = loss_metric(r), best = loss < 0 ? -1 : best_model(r, SPLIT_TRAIN, loss, false);
-    fprintf(stderr, "epoch %lld: %.0f samples/s over all models, running %d, stopped %d, diverged %d", (long long)epoch,
-            (double)samples * r->about->models / (seconds > 0 ? seconds : 1e-9), n[0], n[1], n[2] + n[3]);
+    const int loss = loss_metric(r),
+              best = loss < 0 ? -1 : best_model(r, SPLIT_TRAIN, loss, false);
+    fprintf(stderr,
+            "epoch %lld: %.0f samples/s over all models, running %d, stopped %d, diverged %d",
+            (long long)epoch,
+            (double)samples * r->about->models / (seconds > 0 ? seconds : 1e-9), n[0], n[1],
+            n[2] + n[3]);
     if (best >= 0)
         fprintf(stderr, ", best model %d, loss %.4g", best, *cell(r, SPLIT_TRAIN, best, loss));
     fputc('\n', stderr);
@@ -270,12 +300,15 @@ typedef struct Order {
 
 static Order table_order(const Report *r)
 {
-    Order k = {.split = r->seen[SPLIT_TEST] ? SPLIT_TEST : r->seen[SPLIT_VALID] ? SPLIT_VALID : SPLIT_TRAIN,
+    Order k = {.split = r->seen[SPLIT_TEST]    ? SPLIT_TEST
+                        : r->seen[SPLIT_VALID] ? SPLIT_VALID
+                                               : SPLIT_TRAIN,
                .metric = loss_metric(r)};
     if (r->o->sort) {
         char name[128];
         const char *colon = strrchr(r->o->sort, ':');
-        snprintf(name, sizeof name, "%.*s", colon ? (int)(colon - r->o->sort) : (int)strlen(r->o->sort), r->o->sort);
+        snprintf(name, sizeof name, "%.*s",
+                 colon ? (int)(colon - r->o->sort) : (int)strlen(r->o->sort), r->o->sort);
         k.metric = find_metric(r, name);
         k.largest = colon ? !strcmp(colon, ":max") : strcmp(name, "loss") != 0;
     }
@@ -318,7 +351,8 @@ static int *ranked_models(const Report *r, int *n)
 static bool metric_shown(const Report *r, Split s, int m)
 {
     const hftac_metric_description *d = hftac_describe_metric(r->a, m);
-    return r->seen[s] && !d->is_factor && (s == SPLIT_TRAIN ? d->from_train : d->from_evaluation);
+    return r->seen[s] && !d->is_factor &&
+           (s == SPLIT_TRAIN ? d->from_train : d->from_evaluation);
 }
 
 /* Hypers that were given or differ between models; all of them where none was. */
@@ -335,12 +369,14 @@ static void table_json(Report *r, const int *rank, int n)
     json_t *rows = json_array();
     for (int i = 0; i < n; i++) {
         const int b = rank[i];
-        json_t *row = json_pack("{s:i, s:s, s:o}", "model", b, "state", state_text(r, b), "hypers", hypers_json(r, b));
+        json_t *row = json_pack("{s:i, s:s, s:o}", "model", b, "state", state_text(r, b),
+                                "hypers", hypers_json(r, b));
         for (int s = 0; s < N_SPLITS; s++) {
             json_t *values = json_object();
             for (int m = 0; m < r->about->n_metrics; m++)
                 if (metric_shown(r, (Split)s, m))
-                    put_number(values, hftac_describe_metric(r->a, m)->name, *cell(r, (Split)s, b, m));
+                    put_number(values, hftac_describe_metric(r->a, m)->name,
+                               *cell(r, (Split)s, b, m));
             if (r->seen[s])
                 json_object_set(row, split_text[s], values);
             json_decref(values);
@@ -362,7 +398,8 @@ static void table_text(Report *r, const int *rank, int n)
         for (int m = 0; m < r->about->n_metrics; m++)
             if (metric_shown(r, (Split)s, m)) {
                 char head[64];
-                snprintf(head, sizeof head, "%s %s", split_text[s], hftac_describe_metric(r->a, m)->name);
+                snprintf(head, sizeof head, "%s %s", split_text[s],
+                         hftac_describe_metric(r->a, m)->name);
                 printf("  %12s", head);
             }
     printf("  state\n");
@@ -388,9 +425,11 @@ void report_table(Report *r, const char *interrupted)
     (r->o->json ? table_json : table_text)(r, rank, n);
     hftac_model_status s;
     for (int b = 0; b < r->about->models; b++)
-        if (shown_model(r, b) && !hftac_read_model(r->a, b, &s) && s.state > HFTAC_MODEL_STOPPED)
+        if (shown_model(r, b) && !hftac_read_model(r->a, b, &s) &&
+            s.state > HFTAC_MODEL_STOPPED)
             fprintf(stderr, "hftrun: %s\n", s.text);
-    json_t *object = json_pack("{s:s, s:f}", "event", interrupted ? interrupted : "end", "seconds", now() - r->started);
+    json_t *object = json_pack("{s:s, s:f}", "event", interrupted ? interrupted : "end",
+                               "seconds", now() - r->started);
     if (n)
         json_object_set_new(object, "best", json_integer(rank[0]));
     log_line(r, object);
@@ -409,7 +448,8 @@ static void print_shape(hftac_type type, int rank, const int64_t *dims)
 
 static void print_domain(const hftac_hyper_description *h)
 {
-    static const char *const form[] = {"", "  in (%g .. %g)", "  in log(%g .. %g)", "  in int(%g .. %g)"};
+    static const char *const form[] = {"", "  in (%g .. %g)", "  in log(%g .. %g)",
+                                       "  in int(%g .. %g)"};
     if (h->domain == HFTAC_DOMAIN_SET) {
         for (int64_t i = 0; i < h->n_set; i++)
             printf("%s%g", i ? ", " : "  in {", h->set[i]);
@@ -425,8 +465,8 @@ static void print_domain(const hftac_hyper_description *h)
 
 static void info_text(const hftac_array *a, const hftac_description *d)
 {
-    printf("%s: %d models, batch %lld, %lld epochs; hftac %s, %s\n", d->name, d->capacity, (long long)d->batch,
-           (long long)d->epochs, d->version, d->march);
+    printf("%s: %d models, batch %lld, %lld epochs; hftac %s, %s\n", d->name, d->capacity,
+           (long long)d->batch, (long long)d->epochs, d->version, d->march);
     printf("inputs\n");
     for (int i = 0; i < d->n_inputs; i++) {
         const hftac_input_description *in = hftac_describe_input(a, i);
@@ -450,7 +490,8 @@ static void info_text(const hftac_array *a, const hftac_description *d)
         printf("  %-24s ", p->name);
         print_shape(p->type, p->rank, p->dims);
         printf("%s\n", p->role == HFTAC_BUFFER ? "  buffer" : "");
-        total += p->role == HFTAC_PARAMETER ? (int64_t)(p->bytes / hftac_type_bytes(p->type)) : 0;
+        total +=
+            p->role == HFTAC_PARAMETER ? (int64_t)(p->bytes / hftac_type_bytes(p->type)) : 0;
     }
     printf("  %lld in all\nmetrics\n", (long long)total);
     for (int i = 0; i < d->n_metrics; i++)
@@ -473,12 +514,14 @@ static json_t *shape_json(const char *name, hftac_type type, int rank, const int
     json_t *list = json_array();
     for (int i = 0; i < rank; i++)
         json_array_append_new(list, json_integer((json_int_t)dims[i]));
-    return json_pack("{s:s, s:s, s:o}", "name", name, "type", hftac_type_text(type), "shape", list);
+    return json_pack("{s:s, s:s, s:o}", "name", name, "type", hftac_type_text(type), "shape",
+                     list);
 }
 
 static void info_json(const hftac_array *a, const hftac_description *d)
 {
-    json_t *inputs = json_array(), *hypers = json_array(), *params = json_array(), *metrics = json_array(), *outputs = json_array();
+    json_t *inputs = json_array(), *hypers = json_array(), *params = json_array(),
+           *metrics = json_array(), *outputs = json_array();
     for (int i = 0; i < d->n_inputs; i++) {
         const hftac_input_description *in = hftac_describe_input(a, i);
         json_t *row = shape_json(in->name, in->type, in->rank, in->dims);
@@ -487,8 +530,9 @@ static void info_json(const hftac_array *a, const hftac_description *d)
         json_array_append_new(inputs, row);
     }
     for (int i = 0; i < d->n_hypers; i++)
-        json_array_append_new(hypers, json_pack("{s:s, s:f}", "name", hftac_describe_hyper(a, i)->name, "default",
-                                                hftac_describe_hyper(a, i)->value));
+        json_array_append_new(hypers,
+                              json_pack("{s:s, s:f}", "name", hftac_describe_hyper(a, i)->name,
+                                        "default", hftac_describe_hyper(a, i)->value));
     for (int i = 0; i < d->n_params; i++) {
         const hftac_param_description *p = hftac_describe_param(a, i);
         if (p->role == HFTAC_PARAMETER || p->role == HFTAC_BUFFER)
@@ -500,10 +544,12 @@ static void info_json(const hftac_array *a, const hftac_description *d)
         const hftac_output_description *out = hftac_describe_output(a, i);
         json_array_append_new(outputs, shape_json(out->name, out->type, out->rank, out->dims));
     }
-    json_t *all = json_pack("{s:s, s:s, s:s, s:i, s:I, s:I, s:I, s:o, s:o, s:o, s:o, s:o}", "name", d->name, "version", d->version,
-                            "march", d->march, "models", d->capacity, "batch", (json_int_t)d->batch, "epochs", (json_int_t)d->epochs,
-                            "state_bytes_per_model", (json_int_t)d->state_bytes_per_model, "inputs", inputs, "hypers", hypers,
-                            "parameters", params, "metrics", metrics, "outputs", outputs);
+    json_t *all = json_pack(
+        "{s:s, s:s, s:s, s:i, s:I, s:I, s:I, s:o, s:o, s:o, s:o, s:o}", "name", d->name,
+        "version", d->version, "march", d->march, "models", d->capacity, "batch",
+        (json_int_t)d->batch, "epochs", (json_int_t)d->epochs, "state_bytes_per_model",
+        (json_int_t)d->state_bytes_per_model, "inputs", inputs, "hypers", hypers, "parameters",
+        params, "metrics", metrics, "outputs", outputs);
     json_dumpf(all, stdout, JSON_INDENT(1));
     putchar('\n');
     json_decref(all);

@@ -36,7 +36,8 @@ struct Memo {
     MemoEntry *bucket[MEMO_BUCKETS];
 };
 
-/* lo <= at <= hi and, if rest is not the constant 0, rest == 0. */
+/* lo <= at <= hi and, if rest is not the constant 0, rest == 0.  What is read is inside if the first holds, so only
+ * that matters to loads. */
 typedef struct Guard Guard;
 struct Guard {
     Guard *up;
@@ -58,7 +59,7 @@ const Buffer *emit_readable(const Emit *e, const Node *n)
 
 static bool guard_lanes(const Emit *e, const Guard *g)
 {
-    return affine_lanes(&e->space, &g->at) || affine_lanes(&e->space, &g->rest);
+    return affine_lanes(&e->space, &g->at);
 }
 
 static bool guard_applies(Emit *e, const Guard *g, int depth, bool lanes)
@@ -77,7 +78,7 @@ void emit_hide_lane_guards(Emit *e, bool hide)
 /* Guards are told apart by what they say. */
 static uint64_t guard_key(const Guard *g)
 {
-    const Index i = {.rank = 2, .at = {g->at, g->rest}};
+    const Index i = {.rank = 1, .at = {g->at}};
     return (index_hash(&i) ^ (uint64_t)g->lo * 31 ^ (uint64_t)g->hi) *
                UINT64_C(0x9e3779b97f4a7c15) |
            1;
@@ -110,7 +111,7 @@ static LLVMValueRef both(Emit *e, LLVMValueRef a, LLVMValueRef b)
 }
 
 /* NULL: always true. */
-static LLVMValueRef guard_value(Emit *e, const Guard *g)
+static LLVMValueRef guard_bounds(Emit *e, const Guard *g)
 {
     int64_t lo, hi;
     LLVMValueRef ok = NULL;
@@ -122,6 +123,12 @@ static LLVMValueRef guard_value(Emit *e, const Guard *g)
         if (hi > g->hi)
             ok = both(e, ok, compare(e, LLVMIntSLE, at, g->hi));
     }
+    return ok;
+}
+
+static LLVMValueRef guard_value(Emit *e, const Guard *g)
+{
+    LLVMValueRef ok = guard_bounds(e, g);
     if (g->rest.n || g->rest.base)
         ok = both(e, ok, compare(e, LLVMIntEQ, emit_affine(e, &g->rest), 0));
     return ok;
@@ -136,7 +143,7 @@ LLVMValueRef emit_guard(Emit *e, const Affine *offset)
     LLVMValueRef ok = NULL;
     for (const Guard *g = e->guard; g; g = g->up)
         if (guard_applies(e, g, depth, lanes))
-            ok = both(e, ok, guard_value(e, g));
+            ok = both(e, ok, guard_bounds(e, g));
     return ok;
 }
 

@@ -99,18 +99,36 @@ static LLVMValueRef kernel_function(CpuModule *m, const Plan *p, const EntryPlan
     return f;
 }
 
+/* The functions of all kernels of an entry or a loop's body; NULL and *error if one cannot be emitted. */
+static KernelCall *generate_calls(CpuModule *m, const Plan *p, const EntryPlan *entry,
+                                  const char **error)
+{
+    KernelCall *call = arena_array(m->arena, (size_t)entry->n_kernels + 1, sizeof *call);
+    for (int i = 0; i < entry->n_kernels; i++) {
+        const Kernel *k = &entry->kernels[i];
+        if (k->kind == KERNEL_LOOP) {
+            call[i].loop = k->loop;
+            call[i].body = generate_calls(m, p, k->loop->body, error);
+            if (!call[i].body)
+                return NULL;
+            continue;
+        }
+        Places *places = arena_alloc(m->arena, sizeof *places);
+        kernel_places(m->arena, entry, k, places);
+        call[i].places = places;
+        call[i].function = kernel_function(m, p, entry, k, places, error);
+        if (!call[i].function)
+            return NULL;
+    }
+    return call;
+}
+
 static bool generate_entry(CpuModule *m, const Plan *p, const EntryPlan *entry, Regions *out,
                            const char **error)
 {
-    KernelCall *call = arena_array(m->arena, (size_t)entry->n_kernels, sizeof *call);
-    for (int i = 0; i < entry->n_kernels; i++) {
-        Places *places = arena_alloc(m->arena, sizeof *places);
-        kernel_places(m->arena, entry, &entry->kernels[i], places);
-        call[i].places = places;
-        call[i].function = kernel_function(m, p, entry, &entry->kernels[i], places, error);
-        if (!call[i].function)
-            return false;
-    }
+    KernelCall *call = generate_calls(m, p, entry, error);
+    if (!call)
+        return false;
     const char *name = entry->graph->name;
     RegionInput in = {.arena = m->arena,
                       .module = m->module,

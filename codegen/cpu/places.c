@@ -23,10 +23,29 @@ const Buffer *kernel_readable(const EntryPlan *e, const Kernel *k, const Node *n
     return b;
 }
 
+static bool overlap(const Buffer *a, const Buffer *b);
+
+/* Parts of other buffers, in one and the same round: the two places of a carried value never meet, what a body stores for
+ * itself lies in one block, and of anything else only the bases are compared. */
+static bool parts_overlap(const Buffer *a, const Buffer *b)
+{
+    if (a->turn && b->turn && a->base == b->turn && a->turn == b->base)
+        return false;
+    if (a->base == b->base && !a->given && !b->given)
+        return a->shift < b->shift + b->bytes && b->shift < a->shift + a->bytes;
+    const Buffer *x[2] = {a->base ? a->base : a, a->turn}, *y[2] = {b->base ? b->base : b, b->turn};
+    for (int i = 0; i < 4; i++)
+        if (x[i / 2] && y[i % 2] && overlap(x[i / 2], y[i % 2]))
+            return true;
+    return false;
+}
+
 static bool overlap(const Buffer *a, const Buffer *b)
 {
     if (a == b)
         return true;
+    if (a->base || b->base)
+        return parts_overlap(a, b);
     if (a->space != b->space)
         return false;
     switch (a->space) {

@@ -3,6 +3,10 @@
 
 #include "runtime/model_abi.h"
 
+enum {
+    MAX_ROUNDS = 32 /* loops in loops */
+};
+
 typedef struct Region {
     const RegionInput *in;
     LLVMContextRef context;
@@ -10,6 +14,10 @@ typedef struct Region {
     LLVMValueRef function, frame;
     LLVMValueRef state, scratch; /* of the model */
     LLVMValueRef model;
+    const EntryPlan *entry; /* whose kernels are being called: a loop's body is one of its own */
+    const char *path;       /* names what it has */
+    int depth;              /* loops around */
+    LLVMValueRef round[MAX_ROUNDS];
 } Region;
 
 static LLVMTypeRef i64_type(const Region *r)
@@ -52,6 +60,8 @@ static LLVMValueRef model_part(const Region *r, LLVMValueRef base, int64_t fixed
 
 static const Node *const_node(const EntryPlan *e, const Buffer *b)
 {
+    if (b->constant)
+        return b->constant;
     for (int i = 0; i < e->graph->n_nodes; i++)
         if (e->buffer[i] == b)
             return e->graph->nodes[i];
@@ -77,9 +87,9 @@ static LLVMValueRef table_element(const Region *r, DType t, double v)
 static LLVMValueRef const_table(const Region *r, const Buffer *b)
 {
     Arena *a = r->in->arena;
-    const Node *n = const_node(r->in->entry, b);
+    const Node *n = const_node(r->entry, b);
     const RealList *data = &n->attrs.value.data;
-    const char *name = arena_printf(a, "const.%s.%s", r->in->entry->graph->name, n->name);
+    const char *name = arena_printf(a, "const.%s.%s", r->path, n->name);
     LLVMValueRef global = LLVMGetNamedGlobal(r->in->module, name);
     if (global)
         return global;
@@ -96,8 +106,27 @@ static LLVMValueRef const_table(const Region *r, const Buffer *b)
     return global;
 }
 
+static LLVMValueRef buffer_pointer(const Region *r, const Buffer *b);
+
+/* A place that rounds of a loop move or swap. */
+static LLVMValueRef part_pointer(const Region *r, const Buffer *b)
+{
+    LLVMValueRef p = buffer_pointer(r, b->base), round = b->depth ? r->round[b->depth] : NULL;
+    if (b->turn) {
+        LLVMValueRef odd = LLVMBuildTrunc(r->builder, round,
+                                          LLVMInt1TypeInContext(r->context), "odd");
+        p = LLVMBuildSelect(r->builder, odd, buffer_pointer(r, b->turn), p, "");
+    }
+    p = b->shift ? plus_bytes(r, p, i64_of(r, b->shift)) : p;
+    if (!b->step)
+        return p;
+    return plus_bytes(r, p, LLVMBuildMul(r->builder, round, i64_of(r, b->step), ""));
+}
+
 static LLVMValueRef buffer_pointer(const Region *r, const Buffer *b)
 {
+    if (b->base)
+        return part_pointer(r, b);
     const int64_t per_model = b->per_model ? b->model_bytes : 0;
     switch (b->space) {
     case BUF_STATE:
@@ -135,21 +164,62 @@ static LLVMValueRef buffer_pointer(const Region *r, const Buffer *b)
     diag_internal(NULL, "buffer %s is nowhere", b->name);
 }
 
-static void call_kernels(const Region *r)
+static void call_kernel(const Region *r, const KernelCall *c)
 {
-    for (int i = 0; i < r->in->n; i++) {
-        const KernelCall *c = &r->in->calls[i];
-        LLVMValueRef *arg = arena_array(r->in->arena, (size_t)c->places->n, sizeof *arg);
-        for (int k = 0; k < c->places->n; k++)
-            arg[k] = buffer_pointer(r, c->places->place[k].buffer);
-        LLVMBuildCall2(r->builder, LLVMGlobalGetValueType(c->function), c->function, arg,
-                       (unsigned)c->places->n, "");
-    }
+    LLVMValueRef *arg = arena_array(r->in->arena, (size_t)c->places->n, sizeof *arg);
+    for (int k = 0; k < c->places->n; k++)
+        arg[k] = buffer_pointer(r, c->places->place[k].buffer);
+    LLVMBuildCall2(r->builder, LLVMGlobalGetValueType(c->function), c->function, arg,
+                   (unsigned)c->places->n, "");
+}
+
+static void call_kernels(Region *r, const KernelCall *calls, int n);
+
+/* for (round = 0; round < count; round++) all kernels of the body. */
+static void call_loop(Region *r, const KernelCall *c)
+{
+    const EntryPlan *entry = r->entry;
+    const char *path = r->path;
+    LLVMBuilderRef b = r->builder;
+    LLVMBasicBlockRef before = LLVMGetInsertBlock(b);
+    LLVMBasicBlockRef loop = LLVMAppendBasicBlockInContext(r->context, r->function, "round");
+    LLVMBasicBlockRef done = LLVMAppendBasicBlockInContext(r->context, r->function, "rounds");
+    if (++r->depth >= MAX_ROUNDS)
+        diag_internal(NULL, "loops of @%s are nested too deeply", entry->graph->name);
+    LLVMBuildBr(b, loop);
+    LLVMPositionBuilderAtEnd(b, loop);
+    LLVMValueRef round = LLVMBuildPhi(b, i64_type(r), "s");
+    r->round[r->depth] = round;
+    r->entry = c->loop->body;
+    r->path = arena_printf(r->in->arena, "%s.%s", path, c->loop->body->graph->owner->name);
+    call_kernels(r, c->body, c->loop->body->n_kernels);
+    LLVMValueRef next = LLVMBuildAdd(b, round, i64_of(r, 1), "");
+    LLVMValueRef value[2] = {i64_of(r, 0), next};
+    LLVMBasicBlockRef from[2] = {before, LLVMGetInsertBlock(b)};
+    LLVMBuildCondBr(b, LLVMBuildICmp(b, LLVMIntSLT, next, i64_of(r, c->loop->count), ""), loop,
+                    done);
+    LLVMAddIncoming(round, value, from, 2);
+    LLVMPositionBuilderAtEnd(b, done);
+    r->entry = entry;
+    r->path = path;
+    r->depth--;
+}
+
+static void call_kernels(Region *r, const KernelCall *calls, int n)
+{
+    for (int i = 0; i < n; i++)
+        if (calls[i].loop)
+            call_loop(r, &calls[i]);
+        else
+            call_kernel(r, &calls[i]);
 }
 
 static void begin(Region *r, const RegionInput *in, const char *name)
 {
-    *r = (Region){.in = in, .context = LLVMGetModuleContext(in->module)};
+    *r = (Region){.in = in,
+                  .context = LLVMGetModuleContext(in->module),
+                  .entry = in->entry,
+                  .path = in->entry->graph->name};
     LLVMTypeRef params[3] = {pointer_type(r), i64_type(r), i64_type(r)};
     LLVMTypeRef type = LLVMFunctionType(LLVMVoidTypeInContext(r->context), params, 3, 0);
     r->function = LLVMAddFunction(in->module, name, type);
@@ -174,7 +244,7 @@ LLVMValueRef region_shared(const RegionInput *in, const char *name)
 {
     Region r;
     begin(&r, in, name);
-    call_kernels(&r);
+    call_kernels(&r, in->calls, in->n);
     return end(&r);
 }
 
@@ -192,11 +262,12 @@ LLVMValueRef region_models(const RegionInput *in, const char *name)
     LLVMPositionBuilderAtEnd(b, loop);
     r.model = LLVMBuildPhi(b, i64_type(&r), "b");
     r.state = model_part(&r, r.state, 0, in->plan->state_bytes);
-    call_kernels(&r);
+    call_kernels(&r, in->calls, in->n);
     LLVMValueRef next = LLVMBuildAdd(b, r.model, i64_of(&r, 1), "");
+    LLVMBasicBlockRef last = LLVMGetInsertBlock(b); /* loops are blocks of their own */
     LLVMBuildCondBr(b, LLVMBuildICmp(b, LLVMIntSLT, next, hi, ""), loop, done);
     LLVMValueRef value[2] = {lo, next};
-    LLVMBasicBlockRef from[2] = {entry, loop};
+    LLVMBasicBlockRef from[2] = {entry, last};
     LLVMAddIncoming(r.model, value, from, 2);
     LLVMPositionBuilderAtEnd(b, done);
     return end(&r);

@@ -6,11 +6,14 @@
 
 #include "codegen/cpu/places.h"
 
-/* A kernel's function and the places that this call gives to it. */
-typedef struct KernelCall {
+/* A kernel's function and the places that this call gives to it, or the calls of a loop's body. */
+typedef struct KernelCall KernelCall;
+struct KernelCall {
     LLVMValueRef function;
     const Places *places;
-} KernelCall;
+    const LoopPlan *loop;
+    const KernelCall *body;
+};
 
 typedef struct RegionInput {
     Arena *arena;

@@ -32,7 +32,8 @@ typedef struct Cuda {
     Arena *arena;
     Text *out;
     const Plan *plan;
-    const EntryPlan *entry;
+    const EntryPlan *top;   /* of the module's graph */
+    const EntryPlan *entry; /* the same or a loop's body in it */
     const Kernel *kernel;
     const Buffer *product; /* of a contraction's epilogue: where the call put the einsum's value */
     IndexSpace space;
@@ -53,6 +54,8 @@ void cuda_line(Cuda *c, CudaLevel *at, const char *fmt, ...) __attribute__((form
 const char *cuda_eval(Cuda *c, const Node *n, const Index *i);
 void cuda_store(Cuda *c, const Store *s, const Index *i);
 const char *cuda_type(DType t);
+/* Of the array that holds a constant. */
+const char *cuda_table_name(const Cuda *c, const Buffer *b);
 
 /* scalar.c */
 extern const char cuda_preamble[];

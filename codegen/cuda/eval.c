@@ -1,6 +1,7 @@
 /* Evaluating a node at an index, as C text.  The same walk as the CPU back end's, one lane at a time. */
 #include "codegen/cuda/cuda.h"
 
+#include <ctype.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -161,6 +162,30 @@ static const char *affine_text(Cuda *c, const Affine *a)
     return t.s;
 }
 
+const char *cuda_table_name(const Cuda *c, const Buffer *b)
+{
+    char *s = arena_printf(c->arena, "%s_%s", c->top->graph->name, b->name);
+    for (char *p = s; *p; p++)
+        if (!isalnum((unsigned char)*p))
+            *p = '_';
+    return s;
+}
+
+static const char *buffer_text(Cuda *c, const Buffer *b);
+
+/* A place that the rounds of a loop move or swap; the numbers of the rounds are the kernel's parameters. */
+static const char *part_text(Cuda *c, const Buffer *b, const char *type)
+{
+    const char *base = buffer_text(c, b->base);
+    if (b->turn)
+        base = arena_printf(c->arena, "(round%d & 1 ? (u8 *)(%s) : (u8 *)(%s))",
+                            b->depth, buffer_text(c, b->turn), base);
+    const char *step =
+        b->step ? arena_printf(c->arena, " + round%d * %lldLL", b->depth, (long long)b->step) : "";
+    return arena_printf(c->arena, "(%s *)((u8 *)(%s) + %lld%s)", type, base, (long long)b->shift,
+                        step);
+}
+
 /* Element 0 of a buffer for model `b`, as an expression of the element's pointer type.  GPU scratch is per model. */
 static const char *buffer_text(Cuda *c, const Buffer *b)
 {
@@ -169,11 +194,13 @@ static const char *buffer_text(Cuda *c, const Buffer *b)
     };
     const char *type = b->dtype == DT_BOOL ? "u8" : cuda_type(b->dtype);
     const long long model = b->per_model ? (long long)b->model_bytes : 0;
+    if (b->base)
+        return part_text(c, b, type);
     switch (b->space) {
     case BUF_STATE:
         return arena_printf(c->arena, "(%s *)(%s + b * %lld + %lld)", type, base[b->space], model, (long long)b->offset);
     case BUF_SCRATCH:
-        return arena_printf(c->arena, "(%s *)(%s + b * %lld + %lld)", type, base[b->space], (long long)c->entry->scratch_bytes,
+        return arena_printf(c->arena, "(%s *)(%s + b * %lld + %lld)", type, base[b->space], (long long)c->top->scratch_bytes,
                             (long long)b->offset);
     case BUF_SHARED:
         return arena_printf(c->arena, "(%s *)(%s + %lld)", type, base[b->space], (long long)b->offset);
@@ -190,7 +217,7 @@ static const char *buffer_text(Cuda *c, const Buffer *b)
     case BUF_RESULT:
         return arena_printf(c->arena, "(f.results + b * %d + %d)", c->plan->n_results, b->index);
     case BUF_CONST:
-        return arena_printf(c->arena, "%s_%s", c->entry->graph->name, b->name);
+        return cuda_table_name(c, b);
     }
     diag_internal(NULL, "unknown buffer space");
 }

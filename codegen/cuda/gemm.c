@@ -65,7 +65,7 @@ static const char *place(Cuda *c, const Buffer *b)
 static long long model_stride(const Cuda *c, const Buffer *b)
 {
     if (b->space == BUF_SCRATCH)
-        return (long long)(c->entry->scratch_bytes / dtype_bytes(b->dtype));
+        return (long long)(c->top->scratch_bytes / dtype_bytes(b->dtype));
     return b->per_model ? (long long)(b->model_bytes / dtype_bytes(b->dtype)) : 0;
 }
 

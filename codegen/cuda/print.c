@@ -42,6 +42,24 @@ static Index store_index(const Store *s, const Index *space)
     return i;
 }
 
+/* The loops around are written out by the host, which hands their counters to the kernels. */
+static const char *round_parameters(const Cuda *c)
+{
+    const char *s = "";
+    for (int i = 1; i <= c->entry->graph->depth; i++)
+        s = arena_printf(c->arena, "%s, i64 round%d", s, i);
+    return s;
+}
+
+/* "train", "train.h.loop": unlike any other entry's or body's. */
+static const char *entry_path(Arena *a, const EntryPlan *e)
+{
+    const char *s = "";
+    for (const Graph *g = e->graph; g; g = g->outer)
+        s = arena_printf(a, "%s%s%s", g->owner ? g->owner->name : g->name, *s ? "." : "", s);
+    return s;
+}
+
 static void print_function(Cuda *c, const Kernel *k, const Buffer *product, int number)
 {
     bool loop[MAX_RANK];
@@ -83,8 +101,9 @@ static void print_function(Cuda *c, const Kernel *k, const Buffer *product, int 
     }
     while (opened--)
         cuda_pop(c);
-    text_printf(c->out, "extern \"C\" __global__ void %s_k%d_%s(Frame f, int models)\n{\n", c->entry->graph->name, number,
-                c_name(c->arena, k->name));
+    text_printf(c->out, "extern \"C\" __global__ void %s_k%d_%s(Frame f, int models%s)\n{\n",
+                c_name(c->arena, entry_path(c->arena, c->entry)), number,
+                c_name(c->arena, k->name), round_parameters(c));
     text_printf(c->out, "    const i64 t = (i64)blockIdx.x * blockDim.x + threadIdx.x, b = blockIdx.y;\n");
     text_printf(c->out, "    if (t >= %lld || b >= models)\n        return;\n", (long long)threads);
     text_addn(c->out, root->text.s ? root->text.s : "", root->text.len);
@@ -113,9 +132,11 @@ static void print_tables(Cuda *c, const EntryPlan *e)
     for (int i = 0; i < e->graph->n_nodes; i++) {
         const Node *n = e->graph->nodes[i];
         const Buffer *b = e->buffer[n->id];
-        if (!b || b->space != BUF_CONST)
+        if (!b || b->space != BUF_CONST || b->base)
             continue;
-        text_printf(c->out, "static __device__ const %s %s_%s[] = {", n->type.dtype == DT_BOOL ? "u8" : cuda_type(n->type.dtype), e->graph->name, b->name);
+        text_printf(c->out, "static __device__ const %s %s[] = {",
+                    n->type.dtype == DT_BOOL ? "u8" : cuda_type(n->type.dtype),
+                    cuda_table_name(c, b));
         for (int64_t j = 0; j < n->attrs.value.data.n; j++) {
             text_add(c->out, j ? ", " : "");
             text_real(c->out, n->attrs.value.data.v[j]);
@@ -124,11 +145,25 @@ static void print_tables(Cuda *c, const EntryPlan *e)
     }
 }
 
-static void print_entry(Cuda *c, const EntryPlan *e)
+static void print_kernels(Cuda *c);
+
+static void print_loop(Cuda *c, const Kernel *k)
 {
-    c->entry = e;
-    text_printf(c->out, "/* ---- %s: %d kernels, %d of them shared ---- */\n\n", e->graph->name, e->n_kernels, e->n_shared);
-    print_tables(c, e);
+    const EntryPlan *entry = c->entry;
+    const int depth = k->loop->body->graph->depth;
+    text_printf(c->out, "/* for (i64 round%d = 0; round%d < %lld; round%d++) {  loop %%%s, on the host:\n",
+                depth, depth, (long long)k->loop->count, depth, k->contract->name);
+    text_add(c->out, " * the kernels and calls up to the closing brace, in order, as one stream or graph */\n\n");
+    c->entry = k->loop->body;
+    print_tables(c, c->entry);
+    print_kernels(c);
+    c->entry = entry;
+    text_printf(c->out, "/* }  end of round%d */\n\n", depth);
+}
+
+static void print_kernels(Cuda *c)
+{
+    const EntryPlan *e = c->entry;
     for (int i = 0; i < e->n_kernels; i++) {
         const Kernel *k = &e->kernels[i];
         if (k->kind == KERNEL_EXPR) {
@@ -141,10 +176,20 @@ static void print_entry(Cuda *c, const EntryPlan *e)
                 print_function(c, k, product, i);
             else
                 text_add(c->out, "\n");
+        } else if (k->kind == KERNEL_LOOP) {
+            print_loop(c, k);
         } else {
             diag_internal(NULL, "the CUDA back end cannot print kernel %s yet", k->name);
         }
     }
+}
+
+static void print_entry(Cuda *c, const EntryPlan *e)
+{
+    c->top = c->entry = e;
+    text_printf(c->out, "/* ---- %s: %d kernels, %d of them shared ---- */\n\n", e->graph->name, e->n_kernels, e->n_shared);
+    print_tables(c, e);
+    print_kernels(c);
 }
 
 void cuda_print(Arena *a, const Plan *p, Text *out)

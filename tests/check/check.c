@@ -63,25 +63,29 @@ char **list_files(const char *directory, int *n)
 
 static hftac_type find_type(const char *text, const char *path)
 {
-#define HFTAC_ROW(name, number, t, bytes, file_name)                                               \
-    if (!strcmp(text, file_name))                                                                  \
+#define HFTAC_ROW(name, number, t, bytes, file_name) \
+    if (!strcmp(text, file_name))                    \
         return HFTAC_##name;
     HFTAC_TYPE_TABLE(HFTAC_ROW)
 #undef HFTAC_ROW
     fatal("%s: element type %s", path, text);
 }
 
-static void read_tensor(Golden *g, Tensor *t, const char *name, json_t *row, const char *data, size_t bytes)
+static void read_tensor(Golden *g, Tensor *t, const char *name, json_t *row, const char *data,
+                        size_t bytes)
 {
     snprintf(t->name, sizeof t->name, "%s", name);
     t->type = find_type(json_string_value(json_object_get(row, "dtype")), g->path);
-    const json_t *shape = json_object_get(row, "shape"), *at = json_object_get(row, "data_offsets");
+    const json_t *shape = json_object_get(row, "shape"),
+                 *at = json_object_get(row, "data_offsets");
     t->rank = (int)json_array_size(shape);
     t->count = 1;
     for (int i = 0; i < t->rank && i < HFTAC_MAX_DIMS; i++)
         t->count *= t->dims[i] = json_integer_value(json_array_get(shape, (size_t)i));
-    const json_int_t lo = json_integer_value(json_array_get(at, 0)), hi = json_integer_value(json_array_get(at, 1));
-    if (lo < 0 || hi < lo || (size_t)hi > bytes || (size_t)(hi - lo) != (size_t)t->count * hftac_type_bytes(t->type))
+    const json_int_t lo = json_integer_value(json_array_get(at, 0)),
+                     hi = json_integer_value(json_array_get(at, 1));
+    if (lo < 0 || hi < lo || (size_t)hi > bytes ||
+        (size_t)(hi - lo) != (size_t)t->count * hftac_type_bytes(t->type))
         fatal("%s: tensor %s is damaged", g->path, name);
     t->values = data + lo;
 }
@@ -111,11 +115,13 @@ Golden golden_read(const char *path)
     g.tensor = calloc(json_object_size(rows) + 1, sizeof *g.tensor);
     const char *name;
     json_t *row;
-    json_object_foreach(rows, name, row) {
+    json_object_foreach(rows, name, row)
+    {
         if (!strcmp(name, "__metadata__"))
             g.meta = json_incref(row);
         else
-            read_tensor(&g, &g.tensor[g.n++], name, row, m + 8 + header, (size_t)st.st_size - 8 - header);
+            read_tensor(&g, &g.tensor[g.n++], name, row, m + 8 + header,
+                        (size_t)st.st_size - 8 - header);
     }
     json_decref(rows);
     return g;
@@ -192,7 +198,8 @@ void add_json(Source *s, const json_t *v)
 void check_begin(const char *argv0)
 {
     const char *slash = strrchr(argv0, '/');
-    snprintf(compiler, sizeof compiler, "%.*shftac", slash ? (int)(slash - argv0 + 1) : 0, argv0);
+    snprintf(compiler, sizeof compiler, "%.*shftac", slash ? (int)(slash - argv0 + 1) : 0,
+             argv0);
     strcpy(work, "/tmp/hftac-check-XXXXXX");
     if (!mkdtemp(work))
         fatal("cannot make a directory in /tmp: %s", strerror(errno));
@@ -208,7 +215,8 @@ hftac_array *compile_file(const char *path, int n_models, const char *const *opt
     return compile_file_threads(path, n_models, options, 0);
 }
 
-hftac_array *compile_file_threads(const char *path, int n_models, const char *const *options, int threads)
+hftac_array *compile_file_threads(const char *path, int n_models, const char *const *options,
+                                  int threads)
 {
     char so[128], count[32];
     snprintf(so, sizeof so, "%s/b%d.so", work, n_models);
@@ -247,14 +255,19 @@ hftac_array *compile_text(const char *text, int n_models)
 static double golden_value(const Tensor *t, int64_t i)
 {
     switch (t->type) {
-    case HFTAC_F32: return ((const float *)t->values)[i];
-    case HFTAC_F64: return ((const double *)t->values)[i];
-    case HFTAC_I64: return (double)((const int64_t *)t->values)[i];
-    default: fatal("tensor %s is not f32, f64 or i64", t->name);
+    case HFTAC_F32:
+        return ((const float *)t->values)[i];
+    case HFTAC_F64:
+        return ((const double *)t->values)[i];
+    case HFTAC_I64:
+        return (double)((const int64_t *)t->values)[i];
+    default:
+        fatal("tensor %s is not f32, f64 or i64", t->name);
     }
 }
 
-bool close_enough(const char *what, const float *a, const Tensor *golden, double relative, double absolute)
+bool close_enough(const char *what, const float *a, const Tensor *golden, double relative,
+                  double absolute)
 {
     double difference = 0, norm = 0;
     for (int64_t i = 0; i < golden->count; i++) {
@@ -299,11 +312,13 @@ void *slot_values(const Tensor *t, int slot, int home)
     return out;
 }
 
-void set_param(hftac_array *a, const char *name, int model, const Tensor *like, const void *values)
+void set_param(hftac_array *a, const char *name, int model, const Tensor *like,
+               const void *values)
 {
     hftac_param p;
     must(hftac_find_param(a, name, &p));
-    must(hftac_set_param(a, p, model, values, (size_t)like->count * hftac_type_bytes(like->type)));
+    must(hftac_set_param(a, p, model, values,
+                         (size_t)like->count * hftac_type_bytes(like->type)));
 }
 
 void *get_param(hftac_array *a, const char *name, int model, size_t *bytes)

@@ -13,7 +13,9 @@
 
 #include "runtime/hftac.h"
 
-enum { SLOTS = 3 };
+enum {
+    SLOTS = 3
+};
 
 typedef struct Tensor {
     char name[128];
@@ -60,13 +62,15 @@ void add_json(Source *s, const json_t *value);
  * NULL after printing the compiler's message. */
 hftac_array *compile_text(const char *text, int n_models);
 hftac_array *compile_file(const char *path, int n_models, const char *const *options);
-hftac_array *compile_file_threads(const char *path, int n_models, const char *const *options, int threads);
+hftac_array *compile_file_threads(const char *path, int n_models, const char *const *options,
+                                  int threads);
 /* Where generated programs are kept: set from the command line's program name. */
 void check_begin(const char *argv0);
 void check_end(void);
 
 /* ||a - b|| <= relative * ||b|| + absolute; prints what differs and returns false. */
-bool close_enough(const char *what, const float *a, const Tensor *golden, double relative, double absolute);
+bool close_enough(const char *what, const float *a, const Tensor *golden, double relative,
+                  double absolute);
 /* The measure of the traces: ||a - ref|| / (||ref|| + 1e-3 sqrt(n)). */
 double trace_error(const float *a, const Tensor *golden);
 bool same_bits(const char *what, const void *a, const void *b, size_t bytes);
@@ -75,7 +79,8 @@ bool same_bits(const char *what, const void *a, const void *b, size_t bytes);
  * elements in another order.  Malloced. */
 void *slot_values(const Tensor *t, int slot, int home);
 
-void set_param(hftac_array *a, const char *name, int model, const Tensor *like, const void *values);
+void set_param(hftac_array *a, const char *name, int model, const Tensor *like,
+               const void *values);
 void *get_param(hftac_array *a, const char *name, int model, size_t *bytes);
 void feed(hftac_array *a, const char *name, const Tensor *t);
 

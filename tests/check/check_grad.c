@@ -60,22 +60,43 @@ static void measure(GradProgram *p, uint64_t seed, Score *score)
     free(p->text);
 }
 
+typedef GradProgram MakeProgram(const int *which, int n, uint64_t seed);
+
+static bool covered[OP_COUNT_];
+
+static GradProgram make_rows(const int *which, int n, uint64_t seed)
+{
+    return grad_rows_program(which, n, seed, covered);
+}
+
+/* All cases of that name (NULL: all; "-name": all others), several to a program. */
+static void run_cases(MakeProgram *make, int count, const char *(*name)(int i), const char *filter, uint64_t seed,
+                      Score *score)
+{
+    int which[GRAD_CASES], n = 0;
+    const int programs = (count + GRAD_CASES - 1) / GRAD_CASES, most = (count + programs - 1) / programs;
+    for (int i = 0; i < count; i++) {
+        if (!filter || (filter[0] == '-' ? strcmp(filter + 1, name(i)) : !strcmp(filter, name(i))))
+            which[n++] = i;
+        if (n == most || (n && i == count - 1)) {
+            const uint64_t s = seed * 1000003 + (uint64_t)i;
+            GradProgram p = make(which, n, s);
+            measure(&p, s, score);
+            n = 0;
+        }
+    }
+}
+
 int main(int argc, char **argv)
 {
     const uint64_t seed = argc > 1 ? strtoull(argv[1], NULL, 10) : 1;
     const int rounds = argc > 2 ? atoi(argv[2]) : 3;
+    const char *filter = argc > 3 ? argv[3] : NULL;
     Score score = {0, 0};
-    bool covered[OP_COUNT_] = {false};
     check_begin(argv[0]);
-    const int rows = grad_rows_count(), per_program = (rows + 1) / 2;
     for (int round = 0; round < rounds; round++)
-        for (int first = 0; first < rows; first += per_program) {
-            const int n = rows - first < per_program ? rows - first : per_program;
-            const uint64_t s = seed * 1000003 + (uint64_t)(round * rows + first);
-            GradProgram p = grad_rows_program(first, n, s, covered);
-            measure(&p, s, &score);
-        }
-    score.failed += !grad_rows_covered(covered);
+        run_cases(make_rows, grad_rows_count(), grad_rows_name, filter, seed * 1009 + (uint64_t)round, &score);
+    score.failed += !filter && !grad_rows_covered(covered);
     check_end();
     printf("%d passed, %d failed\n", score.passed, score.failed);
     return score.failed || !score.passed;

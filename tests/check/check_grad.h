@@ -42,10 +42,11 @@ typedef struct GradProgram {
 
 /* ---- check_grad_rows.c, check_grad_index.c: one case for each row of the op table, as IR text ---- */
 
-/* How many cases there are; the rows that case i of seed is about are marked in covered. Which case it is goes round. */
 int grad_rows_count(void);
-/* Cases first .. first + n - 1 as one program. */
-GradProgram grad_rows_program(int first, int n, uint64_t seed, bool covered[OP_COUNT_]);
+/* The operator that case i is about. */
+const char *grad_rows_name(int i);
+/* Those n cases as one program, with shapes and attributes from seed; marks the rows they are about in covered. */
+GradProgram grad_rows_program(const int *which, int n, uint64_t seed, bool covered[OP_COUNT_]);
 /* Fails (returns false, prints) if a differentiable row is in no case. */
 bool grad_rows_covered(const bool covered[OP_COUNT_]);
 
@@ -53,7 +54,7 @@ bool grad_rows_covered(const bool covered[OP_COUNT_]);
 
 int grad_library_count(void);
 const char *grad_library_name(int i);
-GradProgram grad_library_program(int first, int n, uint64_t seed);
+GradProgram grad_library_program(const int *which, int n, uint64_t seed);
 
 /* ---- check_grad_measure.c ---- */
 

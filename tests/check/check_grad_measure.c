@@ -280,42 +280,45 @@ static bool compare(hftac_array *a, const GradProgram *program, Probe *probes, i
     return true;
 }
 
-static hftac_array *compile(const GradProgram *p, int n_models)
+static hftac_array *compile(const GradProgram *p, int n_models, const char *path)
 {
     static const char *const options[] = {"--precision=fp64", NULL};
-    char path[64];
-    snprintf(path, sizeof path, "/tmp/hftac-grad-%ld%s", (long)getpid(), p->suffix);
     FILE *f = fopen(path, "w");
     if (!f || fputs(p->text, f) < 0 || fclose(f))
         fatal("cannot write '%s'", path);
-    hftac_array *a = compile_file_threads(path, n_models, options, 1);
-    if (a)
-        unlink(path);
-    else
-        printf("FAILED: %s does not compile\n", path);
-    return a;
+    return compile_file_threads(path, n_models, options, 1);
 }
 
-int grad_measure(const GradProgram *program, int n_models, uint64_t seed)
+static int measure(hftac_array *a, const GradProgram *program, uint64_t seed)
 {
     Random r = {seed};
     Probe probes[GRAD_CASES];
-    hftac_array *a = compile(program, n_models);
     int failed = 0;
-    if (!a)
-        return program->n_cases;
     for (int k = 0; k < program->n_cases; k++)
         probe_open(a, program, k, &r, &probes[k]);
     if (read_gradients(a, probes, program->n_cases))
         for (int k = 0; compare(a, program, probes, k, &r); k++)
             ;
     else
-        for (int k = 0; k < program->n_cases; k++)
-            probes[k].failed = true;
+        failed = program->n_cases;
     for (int k = 0; k < program->n_cases; k++) {
         failed += probes[k].failed;
         probe_close(&probes[k]);
     }
+    return failed;
+}
+
+int grad_measure(const GradProgram *program, int n_models, uint64_t seed)
+{
+    static int number;
+    char path[64];
+    snprintf(path, sizeof path, "/tmp/hftac-grad-%ld-%d%s", (long)getpid(), number++, program->suffix);
+    hftac_array *a = compile(program, n_models, path);
+    const int failed = a ? measure(a, program, seed) : program->n_cases;
     hftac_close(a);
+    if (failed)
+        printf("FAILED: %d cases of the program %s, which is kept%s\n", failed, path, a ? "" : ": it does not compile");
+    else
+        unlink(path);
     return failed;
 }

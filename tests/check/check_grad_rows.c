@@ -299,7 +299,7 @@ static void finish(Module *m, Builder *train, Node *total)
     }
 }
 
-GradProgram grad_rows_program(int first, int n, uint64_t seed, bool covered[OP_COUNT_])
+GradProgram grad_rows_program(const int *which, int n, uint64_t seed, bool covered[OP_COUNT_])
 {
     Arena *arena = arena_new();
     Diag *diag = diag_new(arena, &(DiagOptions){.out = stdout});
@@ -312,9 +312,9 @@ GradProgram grad_rows_program(int first, int n, uint64_t seed, bool covered[OP_C
     Node *total = NULL;
     for (int i = 0; i < n; i++) {
         m.number = i;
-        Node *loss = make_case(&m, &rows[(first + i) % N_ROWS], &p.cases[i], covered);
+        Node *loss = make_case(&m, &rows[which[i]], &p.cases[i], covered);
         if (!loss) {
-            printf("FAILED: the case %d, about %s, cannot be built\n", first + i, op_info(m.op)->text);
+            printf("FAILED: a case about %s cannot be built\n", op_info(m.op)->text);
             exit(1);
         }
         add_state(module, arena_printf(arena, "c%d_kept.value", i), ROLE_BUFFER, loss);
@@ -333,6 +333,11 @@ GradProgram grad_rows_program(int first, int n, uint64_t seed, bool covered[OP_C
 int grad_rows_count(void)
 {
     return N_ROWS;
+}
+
+const char *grad_rows_name(int i)
+{
+    return op_info(rows[i].op)->text;
 }
 
 bool grad_rows_covered(const bool covered[OP_COUNT_])

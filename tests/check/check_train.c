@@ -10,9 +10,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Sizes come from shapes: NAME = axis `axis` of tensor `tensor`. */
+enum { META = -1, TEXT = -2 };
+
+/* -D options.  NAME = axis `axis` of tensor `from`; META: what the file's metadata says under that key; TEXT: `from` itself. */
 typedef struct Size {
-    const char *define, *tensor;
+    const char *define, *from;
     int axis;
 } Size;
 
@@ -21,6 +23,10 @@ static const struct Workload {
     Size sizes[8];
 } workloads[] = {
     {"mlp", {{"N", "x.0", 0}, {"features", "x.0", 1}, {"width", "m.0.init.fc1.weight", 0}, {"classes", "m.0.init.fc3.weight", 0}}},
+    {"lenet", {{"N", "x.0", 0}}},
+    {"resnet18", {{"N", "x.0", 0}, {"size", "x.0", 2}, {"width", "width", META}, {"classes", "m.0.init.fc.weight", 0}, {"optim", "sgd", TEXT}}},
+    {"mobilenet_v3_large", {{"N", "x.0", 0}, {"size", "x.0", 2}, {"width_multiplier", "width_multiplier", META}, {"head", "head", META},
+                            {"classes", "m.0.init.fc2.weight", 0}}},
 };
 
 static const struct Workload *find_workload(const Golden *g)
@@ -47,10 +53,13 @@ static void trace_begin(Trace *t, const Golden *g)
     snprintf(t->path, sizeof t->path, HFTAC_SAMPLES "/%s.hdl", w->name);
     int n = 0;
     for (const Size *s = w->sizes; s->define; s++, n++) {
-        const Tensor *x = golden_find(g, s->tensor);
-        if (!x)
-            fatal("%s: no tensor %s", g->path, s->tensor);
-        snprintf(t->text[n], sizeof t->text[n], "-D%s=%lld", s->define, (long long)x->dims[s->axis]);
+        const Tensor *x = s->axis < 0 ? NULL : golden_find(g, s->from);
+        if (s->axis < 0)
+            snprintf(t->text[n], sizeof t->text[n], "-D%s=%s", s->define, s->axis == META ? golden_text(g, s->from) : s->from);
+        else if (x)
+            snprintf(t->text[n], sizeof t->text[n], "-D%s=%lld", s->define, (long long)x->dims[s->axis]);
+        else
+            fatal("%s: no tensor %s", g->path, s->from);
         t->options[n] = t->text[n];
     }
     const char *eps = strstr(golden_text(g, "optimizer"), "eps ");
@@ -71,6 +80,9 @@ static void set_model(const Trace *t, hftac_array *a, int model, int slot)
     }
     const char *name;
     json_t *list;
+    hftac_hyper drop;
+    if (hftac_find_hyper(a, "drop", &drop) == HFTAC_OK) /* the traces have no dropout */
+        must(hftac_set_hyper(a, drop, model, 0));
     json_object_foreach(t->hypers, name, list) {
         hftac_hyper h;
         must(hftac_find_hyper(a, name, &h));

@@ -2,6 +2,7 @@
  *   exactness   slot b of B = 8 trains bit for bit as B = 1 does, with 1, 2 and 3 threads, at -O0 and -O2
  *   isolation   a model that its learning rate drives to NaN stops, keeps its last state, and leaves the others' bits alone
  *   subsets     any subset of models may run
+ *   per model   every scalar may differ per model
  *   memory      a step allocates nothing
  * usage: test_invariants DIGITS-TRAIN.safetensors */
 #include "tests/check/check.h"
@@ -11,7 +12,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MODELS = 8, EPOCHS = 2 };
+enum {
+    MODELS = 8,
+    EPOCHS = 2
+};
 
 static const double rates[MODELS] = {1e-3, 3e-3, 1e-2, 1e-4, 2e-3, 5e-3, 3e-2, 3e-4};
 static const double drops[MODELS] = {0.2, 0, 0.5, 1, 0.1, 0.3, 0.2, 0.25};
@@ -110,7 +114,8 @@ static bool same_state(hftac_array *a, int i, hftac_array *b, int j)
 static hftac_array *compile(int models, int threads, const char *level)
 {
     const char *options[] = {level, NULL};
-    hftac_array *a = compile_file_threads(HFTAC_SAMPLES "/digits.hdl", models, options, threads);
+    hftac_array *a =
+        compile_file_threads(HFTAC_SAMPLES "/digits.hdl", models, options, threads);
     if (!a)
         fatal("samples/digits.hdl does not compile");
     return a;
@@ -130,7 +135,8 @@ static void exactness(const char *path)
         train(one, path, EPOCHS);
         for (int t = 0; t < 3; t++) {
             char what[128];
-            snprintf(what, sizeof what, "slot %d of %d with %d threads is bit-equal to B = 1", b, MODELS, t + 1);
+            snprintf(what, sizeof what, "slot %d of %d with %d threads is bit-equal to B = 1",
+                     b, MODELS, t + 1);
             expect(same_state(all[t], b, one, 0), what);
         }
         if (b)
@@ -158,7 +164,8 @@ static void isolation(const char *path)
     for (int i = 0; i < MODELS; i++)
         if (i != bad) {
             char what[96];
-            snprintf(what, sizeof what, "model %d does not notice that model %d diverged", i, bad);
+            snprintf(what, sizeof what, "model %d does not notice that model %d diverged", i,
+                     bad);
             expect(same_state(a, i, b, i), what);
         }
     int64_t step;
@@ -182,10 +189,71 @@ static void subsets(const char *path)
         int64_t step;
         must(hftac_read_step(b, i, &step));
         const bool ran = i == 1 || i == 2 || i == 6;
-        expect(ran ? same_state(a, i, b, i) : step == 0, ran ? "a subset runs as all do" : "a stopped model does not train");
+        expect(ran ? same_state(a, i, b, i) : step == 0,
+               ran ? "a subset runs as all do" : "a stopped model does not train");
     }
     hftac_close(a);
     hftac_close(b);
+}
+
+/* Every scalar may differ per model without recompiling: rate, momentum, decay, schedule, clip, smoothing, dropout, initial
+ * values.  One array of three against three arrays of one, and each slot against its neighbour. */
+static void everything_per_model(void)
+{
+    static const char text[] =
+        "hdl 1\nhyper lr = 0.1\nhyper momentum = 0.9\nhyper decay = 0\nhyper every = 2\nhyper "
+        "gamma = 0.1\nhyper bound = 1\n"
+        "hyper smooth = 0\nhyper drop = 0\nhyper spread = 0.5\n"
+        "model M {\n  input x : f32[N, 6]\n  target y : i64[N]\n  w = Param([5, 6], init = "
+        "normal(std = spread))\n"
+        "  h = dropout(linear(x, w), drop)\n  loss cross_entropy(h, y, label_smoothing = "
+        "smooth)\n}\n"
+        "train M {\n  batch N = 7\n  epochs 6\n  optimizer SGD(lr, momentum, weight_decay = "
+        "decay)\n"
+        "  schedule StepLR(step_size = every, gamma = gamma)\n  clip norm(bound)\n}\n";
+    static const struct {
+        const char *name;
+        double value[SLOTS];
+    } hypers[] = {
+        {"lr", {0.1, 0.01, 0.001}}, {"momentum", {0.9, 0, 0.5}}, {"decay", {0, 0.1, 0.01}},
+        {"every", {1, 2, 3}},       {"gamma", {0.1, 0.5, 2}},    {"bound", {0.01, 1, 100}},
+        {"smooth", {0, 0.1, 0.5}},  {"drop", {0, 0.5, 1}},       {"spread", {0.1, 0.5, 2}},
+    };
+    float x[7 * 6];
+    int64_t y[7];
+    for (int i = 0; i < 7 * 6; i++)
+        x[i] = (float)((i * 37) % 19 - 9) / 7.0f;
+    for (int i = 0; i < 7; i++)
+        y[i] = i % 5;
+    hftac_array *array[SLOTS + 1];
+    for (int k = 0; k <= SLOTS; k++) {
+        hftac_array *a = array[k] = compile_text(text, k < SLOTS ? 1 : SLOTS);
+        if (!a)
+            fatal("the program does not compile");
+        for (int b = 0; b < hftac_model_count(a); b++) {
+            for (size_t h = 0; h < sizeof hypers / sizeof *hypers; h++)
+                set_hyper(a, hypers[h].name, b, hypers[h].value[k < SLOTS ? k : b]);
+            must(hftac_set_seed(a, b, 7 + (uint64_t)(k < SLOTS ? k : b)));
+        }
+        hftac_input in, target;
+        must(hftac_find_input(a, "x", &in));
+        must(hftac_find_input(a, "y", &target));
+        for (int e = 0; e < 6; e++) {
+            must(hftac_set_epoch(a, e));
+            must(hftac_feed(a, in, x, 7));
+            must(hftac_feed(a, target, y, 7));
+            must(hftac_train_step(a));
+        }
+    }
+    for (int b = 0; b < SLOTS; b++) {
+        expect(same_state(array[SLOTS], b, array[b], 0),
+               "nine scalars per model give what three separate programs give");
+        expect(!same_state(array[SLOTS], b, array[SLOTS], (b + 1) % SLOTS),
+               "... and three different models");
+        expect(hftac_running_count(array[SLOTS]) == SLOTS, "dropout 1 is 0, not NaN");
+    }
+    for (int k = 0; k <= SLOTS; k++)
+        hftac_close(array[k]);
 }
 
 static void memory(void)
@@ -230,7 +298,8 @@ static void faults(void)
         int64_t step;
         must(hftac_read_model(a, b, &s));
         must(hftac_read_step(a, b, &step));
-        expect(s.state == HFTAC_MODEL_FAULT && s.sample == 17 && s.value == 10 && step == 0, "a label out of range is a fault with its place");
+        expect(s.state == HFTAC_MODEL_FAULT && s.sample == 17 && s.value == 10 && step == 0,
+               "a label out of range is a fault with its place");
     }
     hftac_close(a);
 }
@@ -243,6 +312,7 @@ int main(int argc, char **argv)
     exactness(argv[1]);
     isolation(argv[1]);
     subsets(argv[1]);
+    everything_per_model();
     memory();
     faults();
     check_end();
