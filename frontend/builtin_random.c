@@ -3,8 +3,10 @@
 
 #include <math.h>
 
-static Node *random_bits(Elab *e, const char *path, const Shape *shape, Node *step)
+Node *random_bits(Elab *e, const char *path, const Shape *shape, Node *step)
 {
+    if (e->loop != NULL)
+        return loop_random(e, path, shape, step);
     Attrs attrs;
     attrs_default(ATTR_random, &attrs);
     attrs.random.path = path;
@@ -46,6 +48,17 @@ Value random_normal(Elab *e, const char *path, const Shape *shape, Node *step)
 }
 
 Node *random_step(Elab *e)
+{
+    Node *step = steps_done(e);
+    if (e->entry != ENTRY_TRAIN || e->accumulate <= 1)
+        return step;
+    Builder *b = &e->b;
+    return build2(b, OP_ADD,
+                  build2(b, OP_MUL, step, build_const(b, DT_I64, (double)e->accumulate)),
+                  build_state(b, "accumulate.count"));
+}
+
+Node *steps_done(Elab *e)
 {
     /* The same draws wherever nothing counts steps. */
     if (module_state(e->module, "$step") == NULL || e->entry == ENTRY_INIT)

@@ -414,6 +414,15 @@ Value builtin_cat(const Call *c)
     return concatenate(c, n, x, d, weak);
 }
 
+/* x with its first axis as axis d. */
+static Node *move_first(Builder *b, Node *x, int d)
+{
+    int64_t perm[MAX_RANK];
+    for (int i = 0; i < x->type.shape.rank; i++)
+        perm[i] = i < d ? i + 1 : i == d ? 0 : i;
+    return build_permute(b, x, perm);
+}
+
 Value builtin_stack(const Call *c)
 {
     int n, d;
@@ -424,6 +433,9 @@ Value builtin_stack(const Call *c)
         !value_to_dim(c->e, &c->arg[1], c->loc[1], x[0]->type.shape.rank + 1, &d))
         return value_error();
     const int rank = x[0]->type.shape.rank;
+    Node *all = c->arg[0].kind == V_LIST ? loop_restack(c->arg[0].list.v, n) : NULL;
+    if (all != NULL)
+        return value_node(move_first(&c->e->b, all, d), weak);
     for (int i = 0; i < n; i++) {
         Shape r;
         if (x[i]->type.shape.rank != rank ||

@@ -18,6 +18,7 @@ typedef struct Frame Frame;
 typedef struct Layer Layer;
 typedef struct Bound Bound;
 typedef struct Builtin Builtin;
+typedef struct LoopTrial LoopTrial;
 
 typedef enum ValueKind {
     V_ERROR, /* reported already */
@@ -28,6 +29,7 @@ typedef enum ValueKind {
     V_WILD, /* `_` */
     V_LIST,
     V_RANGE,
+    V_COUNTER, /* the number of the round, in a loop being tried: step * round + base */
     V_TENSOR,
     V_FN, /* def: FN */
     V_BUILTIN,
@@ -58,6 +60,9 @@ struct Value {
             int64_t lo, hi;
             bool reversed;
         } range;
+        struct {
+            int64_t step, base;
+        } counter;
         Node *node;
         const Ast *def;
         const Builtin *builtin;
@@ -131,6 +136,7 @@ struct Frame {
     const char *prefix; /* of the names of nodes */
     int serial;         /* no two runs of a body have the same */
     Value self;         /* `self[i]`: a list */
+    int first_node;     /* of the graph when it began */
     bool returned;
     Value result;
     int errors;   /* diag_errors when it began */
@@ -167,6 +173,12 @@ typedef struct Global {
     const Ast *define; /* -D */
 } Global;
 
+/* What an `update` clause minimizes. */
+typedef struct Objective {
+    const char *name;
+    const Ast *expr;
+} Objective;
+
 /* One dotted path that a layer has been bound to. */
 typedef struct LayerRec {
     const char *path;
@@ -193,6 +205,15 @@ typedef struct Current {
     bool written;
     SrcRange loc;
 } Current;
+
+/* `state := value` in a block, in the train graph. */
+typedef struct Write {
+    const char *state;
+    Node *before, *value;
+    int lo, hi; /* ids of what the call of the block computes */
+    int frame;
+    SrcRange loc;
+} Write;
 
 typedef struct Fault {
     const char *input;
@@ -250,10 +271,13 @@ struct Elab {
     int n_states, cap_states;
     Current *currents;
     int n_currents, cap_currents;
+    Write *writes;
+    int n_writes, cap_writes;
     Fault *faults;
     int n_faults, cap_faults;
     Mark *marks; /* of the metric being elaborated */
     int n_marks, cap_marks;
+    LoopTrial *loop;    /* the loop being tried, or NULL */
     bool in_objective;  /* inside loss or metric */
     Graph *model_graph; /* of the entry that was run last */
     Frame *model_frame; /* and the names of the model in it */
@@ -261,6 +285,9 @@ struct Elab {
     int n_named, cap_named;
     InitRule *inits; /* `init "pattern" dist` of the train section */
     int n_inits, cap_inits;
+    Objective *objectives; /* of `update` clauses */
+    int n_objectives, cap_objectives;
+    int64_t accumulate; /* batches that make one step */
 };
 
 typedef struct Arg {
@@ -367,6 +394,23 @@ void exec_body(Elab *e, const Ast *body);
 bool elab_tick(Elab *e, SrcRange at);
 const Ast *ast_kid(const Ast *t, int i);
 
+/* elab_loop.c: `repeat` over n values as a loop; false: it must be unrolled, nothing has changed. */
+bool loop_repeat(Elab *e, const Ast *s, const Value *v, int n);
+/* Of a counter and a whole number (or another counter): still a counter?  Else it is a tensor. */
+bool loop_counter_binary(OpCode op, const Value *a, const Value *b, Value *out);
+Value loop_counter_tensor(Elab *e, const Value *v);
+/* All rounds' elements of an axis of n as a slice; false if one is outside. */
+bool loop_counter_index(Elab *e, const Value *v, int64_t n, int64_t *start, int64_t *step,
+                        int64_t *size);
+/* In each round the next element of x along the axis, whose extent is the number of rounds; NULL after a report. */
+Node *loop_scan(Elab *e, Node *x, int axis);
+/* Random bits of this round. */
+Node *loop_random(Elab *e, const char *path, const Shape *shape, Node *step);
+/* name[counter] = v; false after a report. */
+bool loop_collect(Elab *e, const Ast *target, const Value *index, const Value *v);
+/* The node whose first axis these are, one after the other, as a loop has collected them, or NULL. */
+Node *loop_restack(const Value *v, int n);
+
 /* elab_call.c */
 Value eval_call(Elab *e, const Ast *t);
 Value eval_pipe(Elab *e, const Ast *t);
@@ -400,6 +444,10 @@ Value state_declare(Elab *e, const char *name, const Type *type, StateRole role,
                     const Dist *init, SrcRange loc);
 Node *state_now(Elab *e, const char *name);
 void state_next(Elab *e, const char *name, Node *v, SrcRange loc);
+/* v as a node that is nothing but a state's new value, where several updates have to tell it from the rest. */
+Node *state_mark(Elab *e, Node *v);
+/* As if nothing had been written. */
+void state_unwrite(Elab *e, const char *name);
 void layers_check_called(Elab *e);
 StateRec *state_rec(Elab *e, const char *name);
 
@@ -431,9 +479,12 @@ bool dist_from(Elab *e, const Value *v, SrcRange at, Dist *out);
 /* The first value of a state in the current (init) graph. */
 Node *dist_value(Elab *e, const Dist *d, const char *state, const Type *type);
 /* builtin_random.c: strong values of the program's real type */
+Node *random_bits(Elab *e, const char *path, const Shape *shape, Node *step);
 Value random_uniform(Elab *e, const char *path, const Shape *shape, Node *step);
 Value random_normal(Elab *e, const char *path, const Shape *shape, Node *step);
-/* The number of the step's draws: i64[]. */
+/* Steps that the model has done: i64[]. */
+Node *steps_done(Elab *e);
+/* The number of the draws of random values: i64[]; another one in each batch. */
 Node *random_step(Elab *e);
 
 /* elab_model.c: statements of the model's body */
@@ -445,6 +496,10 @@ const Named *named_find(Elab *e, AstKind kind, const char *name);
 /* entries.c */
 bool entries_build(Elab *e);
 void entry_add_faults(Elab *e);
+/* A state of the train section's own, first 0. */
+void train_state(Elab *e, const char *name, const Type *type, StateRole role);
+/* An expression with the names of the model as it was run last. */
+Value eval_in_model(Elab *e, const Ast *t);
 /* Copies what `n` depends on from its graph into the current one; stop gives the replacement of a node, or
  * NULL.  NULL after a report if it depends on inputs or states; `what` is the subject. */
 Node *graph_copy(Elab *e, const Graph *from, const Node *n,
@@ -454,7 +509,7 @@ Node *graph_copy(Elab *e, const Graph *from, const Node *n,
 /* train.c */
 void train_statement(Elab *e, const Ast *s);
 bool train_build(Elab *e);
-/* Reads batch and epochs before any graph is built. */
+/* Reads batch, epochs and accumulate before any graph is built. */
 bool train_sizes(Elab *e);
 
 #define BUILTIN(name, params, handler, op) Value builtin_##handler(const Call *c);

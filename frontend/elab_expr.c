@@ -77,13 +77,18 @@ static Value eval_logical(Elab *e, const Ast *t, bool is_and)
 
 static bool is_arithmetic(const Value *v)
 {
-    return value_is_number(v) || v->kind == V_TENSOR;
+    return value_is_number(v) || v->kind == V_TENSOR || v->kind == V_COUNTER;
+}
+
+static bool is_run_time(const Value *v)
+{
+    return v->kind == V_TENSOR || v->kind == V_COUNTER;
 }
 
 static Value eval_equal(Elab *e, const Ast *t, Value a, Value b)
 {
     const bool negate = t->name[0] == '!';
-    if (is_arithmetic(&a) && is_arithmetic(&b) && (a.kind == V_TENSOR || b.kind == V_TENSOR))
+    if (is_arithmetic(&a) && is_arithmetic(&b) && (is_run_time(&a) || is_run_time(&b)))
         return math_binary(e, negate ? OP_NE : OP_EQ, a, b, t->loc);
     return value_bool(value_equal(&a, &b) != negate);
 }

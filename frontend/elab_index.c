@@ -67,6 +67,7 @@ typedef struct Cut {
     IntList start, step, size;
     Shape result;
     int axis;
+    int scanned; /* axis of the operand that a loop's counter goes through, -1 */
 } Cut;
 
 static void cut_keep(Cut *c, const Shape *s)
@@ -102,6 +103,14 @@ static bool cut_sub(Elab *e, const Ast *sub, const Shape *s, Cut *c)
         return true;
     }
     const Value v = eval(e, sub);
+    if (v.kind == V_COUNTER && c->scanned < 0) {
+        c->scanned = c->axis++;
+        if (loop_counter_index(e, &v, s->dim[a], &c->start.v[a], &c->step.v[a],
+                               &c->size.v[a]))
+            return true;
+        diag_error(e->diag, sub->loc, "an index is outside axis %d", a);
+        return false;
+    }
     if (v.kind == V_TENSOR && !v.weak) {
         diag_error(e->diag, sub->loc, "a tensor as index is not yet supported; use gather");
         return false;
@@ -128,7 +137,7 @@ static Value index_tensor(Elab *e, const Ast *t, const Value *base)
         diag_error(e->diag, t->loc, "%d indices into %s", given, value_what(e, base));
         return value_error();
     }
-    Cut c = {.result = shape_scalar()};
+    Cut c = {.result = shape_scalar(), .scanned = -1};
     bool dots = false;
     for (int i = 1; i < t->n; i++) {
         const Ast *sub = t->kid[i];
@@ -146,6 +155,8 @@ static Value index_tensor(Elab *e, const Ast *t, const Value *base)
         cut_keep(&c, s);
     Node *n = s->rank == 0 ? base->node
                            : build_slice(&e->b, base->node, c.start.v, c.step.v, c.size.v);
+    if (c.scanned >= 0)
+        n = loop_scan(e, n, c.scanned);
     return value_node(n ? build_reshape(&e->b, n, &c.result) : NULL, base->weak);
 }
 

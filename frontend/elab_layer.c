@@ -39,10 +39,53 @@ Node *state_now(Elab *e, const char *name)
     return n;
 }
 
+/* Inside a loop nothing can be written: the loop is unrolled. */
+static void note_write(Elab *e, const Current *c, Node *v, SrcRange loc)
+{
+    const Frame *f = e->frame;
+    while (f != NULL && f->kind != FRAME_BLOCK)
+        f = f->up;
+    if (f != NULL && e->entry == ENTRY_TRAIN && e->loop == NULL && c->now != NULL && v != NULL)
+        *ELAB_PUSH(e, writes) = (Write){.state = c->name,
+                                        .before = c->now,
+                                        .value = v,
+                                        .lo = f->first_node,
+                                        .hi = f->first_node,
+                                        .frame = f->serial,
+                                        .loc = loc};
+}
+
+/* The call that is being run is over. */
+static void end_writes(Elab *e)
+{
+    for (int i = e->n_writes - 1; i >= 0; i--)
+        if (e->writes[i].frame == e->frame->serial)
+            e->writes[i].hi = e->b.graph->n_nodes;
+}
+
+Node *state_mark(Elab *e, Node *v)
+{
+    if (v == NULL || e->entry != ENTRY_TRAIN || e->train == NULL ||
+        find_statement(e->train->kid[0], AST_UPDATE) == NULL)
+        return v;
+    Attrs attrs;
+    attrs_default(ATTR_dims, &attrs);
+    attrs.dims.shape = ints_of(v->type.shape.rank, v->type.shape.dim);
+    return build(&e->b, OP_RESHAPE, &attrs, 1, &v);
+}
+
+void state_unwrite(Elab *e, const char *name)
+{
+    Current *c = current_find(e, name);
+    if (c != NULL)
+        c->written = false;
+}
+
 void state_next(Elab *e, const char *name, Node *v, SrcRange loc)
 {
     state_now(e, name);
     Current *c = current_find(e, name);
+    note_write(e, c, v, loc);
     c->now = v;
     c->written = true;
     c->loc = loc;
@@ -218,6 +261,7 @@ static Value block_call(Elab *e, Layer *l, const Args *args)
     }
     const int errors = diag_errors(e->diag);
     frame_push(e, FRAME_BLOCK, def, l->path, l->path);
+    e->frame->first_node = e->b.graph->n_nodes;
     for (int i = 0; i < l->block->n; i++)
         scope_bind(e, &e->frame->scope, def->kid[0]->kid[i]->name, l->block->arg[i],
                    l->block->loc[i]);
@@ -229,6 +273,7 @@ static Value block_call(Elab *e, Layer *l, const Args *args)
         diag_error(e->diag, def->name_loc, "the block '%s' returns nothing", def->name);
     if (diag_errors(e->diag) > errors || !check_results(e, l, &r, args->loc))
         r = value_error();
+    end_writes(e);
     frame_pop(e);
     return r;
 }

@@ -70,6 +70,8 @@ static Value math_table(Elab *e, Value v)
 {
     Shape s = shape_scalar();
     bool integer = true;
+    if (v.kind == V_COUNTER)
+        return loop_counter_tensor(e, &v);
     if (v.kind != V_LIST || v.list.depth >= MAX_RANK || !table_shape(&v, &s, &integer))
         return v;
     double *data = arena_array(e->arena, (size_t)shape_count(&s), sizeof *data), *to = data;
@@ -204,6 +206,9 @@ static DType arithmetic_type(DType d)
 
 Value math_binary(Elab *e, OpCode op, Value a, Value b, SrcRange at)
 {
+    Value counter;
+    if (loop_counter_binary(op, &a, &b, &counter))
+        return counter;
     a = math_table(e, a);
     b = math_table(e, b);
     const Value v[2] = {a, b};

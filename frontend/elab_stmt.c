@@ -55,6 +55,10 @@ static void bind_element(Elab *e, const Ast *target, Value v)
     const Ast *sub = target->kid[1];
     const Value index = eval(e, sub);
     int64_t i;
+    if (index.kind == V_COUNTER) {
+        loop_collect(e, target, &index, &v);
+        return;
+    }
     if (!value_to_int(e, &index, sub->loc, "the index", &i))
         return;
     if (i < 0 || i >= MAX_INDEX) {
@@ -220,6 +224,7 @@ static void exec_next(Elab *e, const Ast *s)
         diag_note(e->diag, loc, "the state is declared here");
         return;
     }
+    n = state_mark(e, n);
     state_next(e, name, n, s->loc);
     scope_bind(e, &e->frame->scope, s->name, value_node(n, false), s->name_loc);
 }
@@ -314,6 +319,8 @@ static void exec_repeat(Elab *e, const Ast *s)
                    MAX_REPEAT);
         return;
     }
+    if (loop_repeat(e, s, v, n))
+        return;
     for (int i = 0; i < n && !e->frame->returned && !e->gave_up; i++) {
         const int errors = diag_errors(e->diag);
         if (!bind_iteration(e, s, i, v[i]))

@@ -7,7 +7,7 @@ static bool entry_run_model(Elab *e, const char *graph, EntryKind entry)
 {
     e->entry = entry;
     e->b = (Builder){.graph = graph_new(e->module, graph), .loc = e->model->loc};
-    e->n_currents = e->n_faults = e->n_named = e->n_marks = 0;
+    e->n_currents = e->n_faults = e->n_named = e->n_marks = e->n_writes = 0;
     for (int i = 0; i < e->n_layers; i++)
         e->layers[i].randoms = 0;
     e->frame = NULL;
@@ -137,10 +137,27 @@ void entry_add_faults(Elab *e)
     }
 }
 
+/* What the `update` clauses minimize is measured as a loss is. */
+static void add_objectives(Elab *e)
+{
+    for (int i = 0; i < e->n_objectives; i++) {
+        const Objective *o = &e->objectives[i];
+        bool known = false;
+        for (int k = 0; k < e->n_named; k++)
+            known |= e->named[k].kind != AST_OUTPUT && strcmp(e->named[k].name, o->name) == 0;
+        if (!known)
+            *ELAB_PUSH(e, named) = (Named){.kind = AST_METRIC,
+                                           .name = o->name,
+                                           .value = eval_in_model(e, o->expr),
+                                           .loc = o->expr->loc};
+    }
+}
+
 static bool build_eval(Elab *e)
 {
     if (!entry_run_model(e, "eval", ENTRY_EVAL))
         return false;
+    add_objectives(e);
     for (int i = 0; i < e->n_named; i++)
         if (e->named[i].kind != AST_OUTPUT)
             accumulate_metric(e, &e->named[i]);
@@ -260,15 +277,21 @@ static bool has_kind(Elab *e, bool output)
     return false;
 }
 
+void train_state(Elab *e, const char *name, const Type *type, StateRole role)
+{
+    const Dist zero = {.arg = {value_int(0)}, .loc = SRC_NONE};
+    const State s = {.name = name, .type = *type, .role = role, .loc = e->train->loc};
+    module_add_state(e->module, &s);
+    *ELAB_PUSH(e, states) = (StateRec){.name = name, .init = zero, .call = SRC_NONE};
+}
+
 bool entries_build(Elab *e)
 {
     if (e->train != NULL) {
         const Type type = {.dtype = DT_I64, .shape = shape_scalar()};
-        const Dist zero = {.arg = {value_int(0)}, .loc = SRC_NONE};
-        const State step = {
-            .name = "$step", .type = type, .role = ROLE_COUNTER, .loc = e->train->loc};
-        module_add_state(e->module, &step);
-        *ELAB_PUSH(e, states) = (StateRec){.name = "$step", .init = zero, .call = SRC_NONE};
+        train_state(e, "$step", &type, ROLE_COUNTER);
+        if (e->accumulate > 1)
+            train_state(e, "accumulate.count", &type, ROLE_OPTIM);
         if (entry_run_model(e, "train", ENTRY_TRAIN))
             layers_check_called(e);
         if (!train_build(e))

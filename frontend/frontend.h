@@ -15,6 +15,7 @@ typedef struct FrontendOptions {
     const char *const *include_dirs;
     int n_include_dirs;
     int n_models;      /* B: the number of values an arch may be given */
+    int loop_from;     /* a `repeat` of at least so many rounds becomes a loop if it can; 0: a few */
     DType precision;   /* what f32 in the source means: DT_F32, or DT_F64 for gradient checks */
 } FrontendOptions;
 

@@ -60,7 +60,7 @@ static bool context_name(Elab *e, const char *name, SrcRange at, Value *out)
         *out = value_node(build_scalar(&b, name), true);
         return true;
     }
-    Node *n = random_step(e);
+    Node *n = steps_done(e);
     b.hint = "step";
     /* Training counts from 1: the step that is being done. */
     if (e->entry == ENTRY_TRAIN)

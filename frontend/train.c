@@ -40,6 +40,17 @@ static void read_epochs(Elab *e, Train *t, const Ast *s)
     e->module->epochs = n;
 }
 
+static void read_accumulate(Elab *e, const Ast *s)
+{
+    const Value v = eval(e, s->kid[0]);
+    int64_t n;
+    if (!value_to_int(e, &v, s->kid[0]->loc, "the number of batches", &n))
+        return;
+    if (n < 1 || n > 1 << 30)
+        diag_error(e->diag, s->kid[0]->loc, "the number of batches must be between 1 and 2^30");
+    e->accumulate = n;
+}
+
 static Value definition(Elab *e, const Ast *t, ValueKind def, ValueKind kind, const char *what)
 {
     Value v = eval(e, t);
@@ -124,13 +135,27 @@ static Update *add_update(Elab *e, Train *t, SrcRange loc)
 }
 
 /* In a clause the names are the model's: layers to train, and the loss. */
-static Value eval_in_model(Elab *e, const Ast *t)
+Value eval_in_model(Elab *e, const Ast *t)
 {
     Frame *saved = e->frame;
     e->frame = e->model_frame;
     const Value v = eval(e, t);
     e->frame = saved;
     return v;
+}
+
+/* What is reported: under the name that the model gives the loss, or "loss"; no two are alike. */
+static const char *objective_name(Elab *e, const Ast *loss)
+{
+    const char *base = loss->kind == AST_NAME ? loss->name : "loss", *name = base;
+    for (int n = 2;; n++) {
+        bool used = false;
+        for (int i = 0; i < e->n_objectives; i++)
+            used |= strcmp(e->objectives[i].name, name) == 0;
+        if (!used)
+            return name;
+        name = arena_printf(e->arena, "%s.%d", base, n);
+    }
 }
 
 static void read_update(Elab *e, Train *t, const Ast *s)
@@ -148,6 +173,8 @@ static void read_update(Elab *e, Train *t, const Ast *s)
                        "`update` names layers of the model, not %s", value_what(e, &v));
     }
     u->loss = eval_in_model(e, s->kid[1]);
+    u->name = objective_name(e, s->kid[1]);
+    *ELAB_PUSH(e, objectives) = (Objective){u->name, s->kid[1]};
     u->optimizer = read_optimizer(e, s->kid[2]);
     for (int i = 3; i < s->n; i++)
         if (s->kid[i]->kind == AST_SCHEDULE)
@@ -183,7 +210,8 @@ void train_statement(Elab *e, const Ast *s)
         diag_error(e->diag, s->loc, "this statement belongs in the train section");
         return;
     }
-    const bool size = s->kind == AST_BATCH || s->kind == AST_EPOCHS;
+    const bool size =
+        s->kind == AST_BATCH || s->kind == AST_EPOCHS || s->kind == AST_ACCUMULATE;
     if (size != t->sizes)
         return;
     switch (s->kind) {
@@ -203,7 +231,7 @@ void train_statement(Elab *e, const Ast *s)
         t->clip = read_clip(e, s);
         break;
     case AST_ACCUMULATE:
-        t->accumulate = s;
+        read_accumulate(e, s);
         break;
     case AST_FREEZE:
     case AST_NO_DECAY:
@@ -257,8 +285,6 @@ bool train_build(Elab *e)
 {
     Train t = {0};
     read_section(e, &t);
-    if (t.accumulate != NULL)
-        diag_error(e->diag, t.accumulate->loc, "`accumulate` is not yet supported");
     if (t.n_updates == 0 && diag_errors(e->diag) == 0)
         diag_error(e->diag, e->train->loc, "the train section has no optimizer");
     if (t.n_updates > 0 && t.updates[0].clause == NULL &&
@@ -268,13 +294,9 @@ bool train_build(Elab *e)
                    e->model->name);
         diag_note(e->diag, e->model->name_loc, "the model is here");
     }
-    for (int i = 1; i < t.n_updates; i++) {
+    for (int i = 1; i < t.n_updates; i++)
         if (t.updates[0].clause == NULL || t.updates[i].clause == NULL)
             diag_error(e->diag, t.updates[i].loc,
                        "a train section has one `optimizer` or `update` clauses, not both");
-        else
-            diag_error(e->diag, t.updates[i].loc,
-                       "several updates in one step are not yet supported");
-    }
     return diag_errors(e->diag) == 0 && train_step_build(e, &t);
 }

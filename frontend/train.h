@@ -33,6 +33,7 @@ typedef struct Update {
     const char **targets; /* paths; NULL: every parameter */
     int n_targets;
     Value loss, optimizer;
+    const char *name; /* of the loss in reports */
     Schedule schedule;
     Clip clip;
     SrcRange loc;
@@ -40,7 +41,7 @@ typedef struct Update {
 
 typedef struct Train {
     bool sizes; /* reading batch and epochs only */
-    const Ast *batch, *epochs, *accumulate;
+    const Ast *batch, *epochs;
     Update *updates;
     int n_updates, cap_updates;
     Schedule schedule;
@@ -51,5 +52,25 @@ typedef struct Train {
 
 /* Adds to the train graph what the section asks for. */
 bool train_step_build(Elab *e, Train *t);
+
+/* train_schedule.c: the factor of a chain of schedules at this step, NUM or a weak scalar; lr: the base rate. */
+Value schedule_chain(Elab *e, const Schedule *c, Value lr);
+int param_named(const Ast *params, const char *name);
+void bind_all(Elab *e, const Bound *b);
+
+/* train_versions.c: the losses of several clauses, each over the parameters as updated so far. */
+typedef struct Versions Versions;
+/* All losses, in the order of the clauses, as the model has them. */
+Versions *versions_new(Elab *e, int n_losses, Node *const *loss);
+/* The loss of the clause whose turn it is. */
+Node *versions_loss(Versions *v, int clause, Node *loss);
+/* What the parameter is in it. */
+Node *versions_param(Versions *v, const char *name);
+/* The parameter's value for the clauses to come. */
+void versions_update(Versions *v, const char *name, Node *value);
+/* These parameters have been updated: the next clause begins. */
+void versions_next(Versions *v, int n, const char *const *names);
+/* States written by blocks get the values that the evaluated calls leave. */
+void versions_end(Versions *v);
 
 #endif

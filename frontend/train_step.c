@@ -15,8 +15,13 @@ typedef struct Trained {
 typedef struct Step {
     Elab *e;
     Train *train;
+    Versions *versions; /* NULL: there is one update */
+    Node **losses;      /* by update, as the model has them */
+    Node *ok;
+    Node *last; /* of the batches that are accumulated; NULL: each is a step */
+    /* Of the update that is being built. */
     Update *update;
-    Node *loss, *ok;
+    Node *loss;
     Trained *params;
     int n_params;
     Value factor; /* of the schedule: NUM or weak scalar */
@@ -75,26 +80,38 @@ static bool collect_params(Step *s)
     return diag_errors(e->diag) == 0;
 }
 
-static bool find_loss(Step *s)
+/* The loss of one update as the model has it. */
+static Node *find_loss(Step *s, const Update *u)
 {
     Elab *e = s->e;
-    Value v = s->update->loss;
-    SrcRange at = s->update->loc;
-    if (s->update->clause == NULL) {
+    Value v = u->loss;
+    SrcRange at = u->loc;
+    if (u->clause == NULL) {
         const Named *n = named_find(e, AST_LOSS, NULL);
         v = n->value;
         at = n->loc;
     }
-    s->loss = math_strong(e, &v, at, "the loss");
-    if (s->loss == NULL)
-        return false;
-    if (s->loss->type.shape.rank != 0 || dtype_class(s->loss->type.dtype) != DTC_REAL) {
+    e->b.loc = at;
+    Node *loss = math_strong(e, &v, at, "the loss");
+    if (loss != NULL &&
+        (loss->type.shape.rank != 0 || dtype_class(loss->type.dtype) != DTC_REAL)) {
         diag_error(e->diag, at, "the loss must be one real number per model, not %s",
                    value_what(e, &v));
-        return false;
+        return NULL;
     }
-    e->b.loc = at;
-    return true;
+    return loss;
+}
+
+static bool find_losses(Step *s)
+{
+    const Train *t = s->train;
+    s->losses = arena_array(s->e->arena, (size_t)t->n_updates, sizeof *s->losses);
+    bool ok = true;
+    for (int k = 0; k < t->n_updates; k++)
+        ok &= (s->losses[k] = find_loss(s, &t->updates[k])) != NULL;
+    if (ok && t->n_updates > 1)
+        s->versions = versions_new(s->e, t->n_updates, s->losses);
+    return ok;
 }
 
 static Node *both(Elab *e, Node *a, Node *b)
@@ -107,11 +124,13 @@ static void build_gradients(Step *s)
 {
     Elab *e = s->e;
     e->b.hint = "ok";
-    s->ok = build1(&e->b, OP_ISFINITE, s->loss);
+    s->ok = both(e, s->ok, build1(&e->b, OP_ISFINITE, s->loss));
     for (int i = 0; i < s->n_params; i++) {
         Trained *p = &s->params[i];
+        Node *x =
+            s->versions != NULL ? versions_param(s->versions, p->name) : state_now(e, p->name);
         e->b.hint = arena_printf(e->arena, "%s.grad", p->name);
-        p->grad = build2(&e->b, OP_GRAD, s->loss, state_now(e, p->name));
+        p->grad = build2(&e->b, OP_GRAD, s->loss, x);
     }
 }
 
@@ -134,10 +153,34 @@ static void check_gradients(Step *s)
         e->b.hint = "ok";
         s->ok = both(e, s->ok, build1(&e->b, OP_ISFINITE, peak));
     }
+}
+
+static void check_faults(Step *s)
+{
+    Elab *e = s->e;
     for (int i = 0; i < e->n_faults; i++)
         s->ok =
             both(e, s->ok,
                  build2(&e->b, OP_LT, e->faults[i].position, build_const(&e->b, DT_I64, 0)));
+}
+
+/* The gradient becomes the average of those of the batches so far; the last batch leaves nothing. */
+static void accumulate(Step *s)
+{
+    Elab *e = s->e;
+    for (int i = 0; i < s->n_params && s->last != NULL; i++) {
+        Trained *p = &s->params[i];
+        const char *name = arena_printf(e->arena, "accumulate%s.%s",
+                                        s->state_prefix + strlen("optimizer"), p->name);
+        if (module_state(e->module, name) == NULL)
+            train_state(e, name, &p->type, ROLE_OPTIM);
+        Node *share = build2(&e->b, OP_MUL, p->grad,
+                             build_const(&e->b, p->type.dtype, 1.0 / (double)e->accumulate));
+        e->b.hint = arena_printf(e->arena, "%s.average", p->name);
+        p->grad = build2(&e->b, OP_ADD, state_now(e, name), share);
+        Node *zero = build_full(&e->b, p->type.dtype, &p->type.shape, 0);
+        state_next(e, name, build3(&e->b, OP_WHERE, s->last, zero, p->grad), s->update->loc);
+    }
 }
 
 /* torch.nn.utils.clip_grad_norm_ over all trained parameters of the model. */
@@ -188,80 +231,6 @@ static void clip(Step *s)
         clip_value(s, c);
 }
 
-static int param_named(const Ast *params, const char *name)
-{
-    for (int i = 0; i < params->n; i++)
-        if (strcmp(params->kid[i]->name, name) == 0)
-            return i;
-    return -1;
-}
-
-/* After how many epochs (or steps) a schedule hands over to the next. */
-static Value schedule_length(Elab *e, const Bound *b)
-{
-    static const char *const names[] = {"total_iters", "T_max", "total_steps", "length"};
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        const int k = param_named(b->def->kid[0], names[i]);
-        if (k >= 0)
-            return b->arg[k];
-    }
-    diag_error(e->diag, b->call, "the schedule %s has no length, so nothing can come after it",
-               b->def->name);
-    return value_error();
-}
-
-static void bind_all(Elab *e, const Bound *b)
-{
-    for (int i = 0; i < b->n; i++)
-        scope_bind(e, &e->frame->scope, b->def->kid[0]->kid[i]->name, b->arg[i], b->loc[i]);
-}
-
-/* The factor of one schedule at `epoch`. */
-static Value schedule_factor(Elab *e, const Bound *b, Value epoch, Value epochs, Value lr)
-{
-    diag_push_call(e->diag, b->call, b->def->name);
-    frame_push(e, FRAME_SCHED, b->def, "", "schedule");
-    bind_all(e, b);
-    scope_bind(e, &e->frame->scope, "epoch", epoch, b->call);
-    scope_bind(e, &e->frame->scope, "epochs", epochs, b->call);
-    if (param_named(b->def->kid[0], "lr") < 0)
-        scope_bind(e, &e->frame->scope, "lr", lr, b->call);
-    Value v = run_definition(e, b->def->kid[1], "schedule");
-    frame_pop(e);
-    if (v.kind != V_ERROR)
-        v = value_node(math_scalar(e, &v, b->call, "the factor of a schedule"), true);
-    diag_pop_call(e->diag);
-    return v;
-}
-
-static Value schedule_chain(Step *s, const Schedule *c, Value lr)
-{
-    Elab *e = s->e;
-    const SrcRange at = c->loc;
-    Value epoch = value_node(build_scalar(&e->b, "epoch"), true);
-    Value epochs = value_node(build_scalar(&e->b, "epochs"), true);
-    if (c->per_step) {
-        epochs = math_binary(e, OP_MUL, epochs,
-                             value_node(build_scalar(&e->b, "steps_per_epoch"), true), at);
-        epoch = value_node(build_cast(&e->b, random_step(e), DT_F64), true);
-    }
-    Value start = value_num(0, true), result = value_error();
-    for (int i = 0; i < c->n; i++) {
-        if (c->part[i].kind != V_SCHED)
-            return value_error();
-        const Bound *b = c->part[i].bound;
-        const Value own = i == 0 ? epoch : math_binary(e, OP_SUB, epoch, start, at);
-        const Value f = schedule_factor(e, b, own, epochs, lr);
-        if (f.kind == V_ERROR)
-            return f;
-        result =
-            i == 0 ? f : math_where(e, math_binary(e, OP_LT, epoch, start, at), result, f, at);
-        if (i + 1 < c->n)
-            start = math_binary(e, OP_ADD, start, schedule_length(e, b), at);
-    }
-    return result;
-}
-
 static void build_schedule(Step *s)
 {
     Elab *e = s->e;
@@ -278,7 +247,7 @@ static void build_schedule(Step *s)
         return;
     }
     e->b.hint = "schedule";
-    s->factor = schedule_chain(s, c, opt->arg[k]);
+    s->factor = schedule_chain(e, c, opt->arg[k]);
     e->b.hint = "lr";
     s->lr = math_binary(e, OP_MUL, opt->arg[k], s->factor, c->loc);
 }
@@ -342,54 +311,127 @@ static void add_result(Elab *e, const char *name, Node *v, SrcRange loc)
         graph_add_output(e->b.graph, &o);
 }
 
-static void write_state(Step *s, const char *name, Node *next, SrcRange loc)
+/* What a state keeps if the step went wrong, or until the last batch of a step. */
+static void write_state(Step *s, const char *name, Node *next, Node *when, SrcRange loc)
 {
     Elab *e = s->e;
     e->b.hint = arena_printf(e->arena, "%s.kept", name);
     e->b.loc = loc;
     const Output o = {.kind = OUT_STATE,
                       .name = name,
-                      .value = build3(&e->b, OP_WHERE, s->ok, next, build_state(&e->b, name)),
+                      .value = build3(&e->b, OP_WHERE, when, next, build_state(&e->b, name)),
                       .loc = loc};
     if (o.value != NULL)
         graph_add_output(e->b.graph, &o);
 }
 
+static void write_counters(Step *s, Node *due, SrcRange loc)
+{
+    Elab *e = s->e;
+    Node *one = build_const(&e->b, DT_I64, 1);
+    e->b.hint = "$step.next";
+    write_state(s, "$step", build2(&e->b, OP_ADD, build_state(&e->b, "$step"), one), due, loc);
+    if (s->last == NULL)
+        return;
+    e->b.hint = "accumulate.count.next";
+    Node *count = build2(&e->b, OP_ADD, build_state(&e->b, "accumulate.count"), one);
+    Node *next = build3(&e->b, OP_WHERE, s->last, build_const(&e->b, DT_I64, 0), count);
+    write_state(s, "accumulate.count", next, s->ok, loc);
+}
+
 static void build_outputs(Step *s)
 {
     Elab *e = s->e;
-    const SrcRange loc = s->update->loc;
+    const SrcRange loc = s->train->updates[0].loc;
     e->b.loc = loc;
-    add_result(e, "loss", s->loss, loc);
     add_result(e, "ok", s->ok, loc);
-    add_result(e, "schedule", math_scalar(e, &s->factor, loc, "the factor of a schedule"), loc);
     entry_add_faults(e);
-    for (int i = 0; i < e->n_currents; i++)
-        if (e->currents[i].written)
-            write_state(s, e->currents[i].name, e->currents[i].now, e->currents[i].loc);
-    e->b.hint = "$step.next";
-    Node *step =
-        build2(&e->b, OP_ADD, build_state(&e->b, "$step"), build_const(&e->b, DT_I64, 1));
-    write_state(s, "$step", step, loc);
+    Node *due = s->last != NULL ? both(e, s->ok, s->last) : s->ok;
+    for (int i = 0; i < e->n_currents; i++) {
+        const Current *c = &e->currents[i];
+        const State *st = module_state(e->module, c->name);
+        const bool each = st->role == ROLE_BUFFER || strncmp(c->name, "accumulate", 10) == 0;
+        if (c->written)
+            write_state(s, c->name, c->now, each ? s->ok : due, c->loc);
+    }
+    write_counters(s, due, loc);
+}
+
+/* The clauses to come see what this one has made of its parameters. */
+static void show_update(Step *s)
+{
+    Elab *e = s->e;
+    const char **names = arena_array(e->arena, (size_t)s->n_params + 1, sizeof *names);
+    for (int i = 0; i < s->n_params; i++) {
+        const char *name = names[i] = s->params[i].name;
+        Node *now = state_now(e, name);
+        if (s->last != NULL)
+            now = build3(&e->b, OP_WHERE, s->last, now, build_state(&e->b, name));
+        versions_update(s->versions, name, now);
+    }
+    versions_next(s->versions, s->n_params, names);
+}
+
+static void report(Step *s, int k)
+{
+    Elab *e = s->e;
+    const Update *u = s->update;
+    add_result(e, u->name != NULL ? u->name : "loss", s->loss, u->loc);
+    if (k > 0 && u->schedule.n == 0)
+        return;
+    const char *name = k == 0 ? "schedule" : arena_printf(e->arena, "schedule.%s", u->name);
+    add_result(e, name, math_scalar(e, &s->factor, u->loc, "the factor of a schedule"), u->loc);
+}
+
+static bool build_update(Step *s, int k)
+{
+    Elab *e = s->e;
+    s->update = &s->train->updates[k];
+    s->n_params = 0;
+    s->state_prefix =
+        s->versions != NULL ? arena_printf(e->arena, "optimizer.%d", k) : "optimizer";
+    e->b.loc = s->update->loc;
+    if (!collect_params(s))
+        return false;
+    s->loss = s->versions != NULL ? versions_loss(s->versions, k, s->losses[k]) : s->losses[k];
+    build_gradients(s);
+    check_gradients(s);
+    accumulate(s);
+    clip(s);
+    build_schedule(s);
+    for (int i = 0; i < s->n_params && diag_errors(e->diag) == 0; i++)
+        update_param(s, &s->params[i]);
+    if (diag_errors(e->diag) > 0)
+        return false;
+    report(s, k);
+    if (s->versions != NULL)
+        show_update(s);
+    return diag_errors(e->diag) == 0;
+}
+
+/* Is this the last batch of a step? */
+static Node *last_batch(Elab *e)
+{
+    if (e->accumulate <= 1)
+        return NULL;
+    e->b.hint = "last";
+    return build2(&e->b, OP_EQ, build_state(&e->b, "accumulate.count"),
+                  build_const(&e->b, DT_I64, (double)(e->accumulate - 1)));
 }
 
 bool train_step_build(Elab *e, Train *t)
 {
-    Step s = {.e = e, .train = t, .update = &t->updates[0], .state_prefix = "optimizer"};
+    Step s = {.e = e, .train = t};
     e->frame = NULL;
-    e->b.loc = s.update->loc;
-    if (!find_loss(&s) || !collect_params(&s))
+    if (!find_losses(&s))
         return false;
-    build_gradients(&s);
-    check_gradients(&s);
-    clip(&s);
-    build_schedule(&s);
-    if (diag_errors(e->diag) > 0)
-        return false;
-    for (int i = 0; i < s.n_params && diag_errors(e->diag) == 0; i++)
-        update_param(&s, &s.params[i]);
-    if (diag_errors(e->diag) > 0)
-        return false;
+    s.last = last_batch(e);
+    for (int k = 0; k < t->n_updates; k++)
+        if (!build_update(&s, k))
+            return false;
+    check_faults(&s);
+    if (s.versions != NULL)
+        versions_end(s.versions);
     build_outputs(&s);
     return diag_errors(e->diag) == 0;
 }

@@ -95,6 +95,8 @@ const char *value_what(Elab *e, const Value *v)
         return arena_printf(e->arena, "a list of %d", v->list.n);
     case V_RANGE:
         return "a range";
+    case V_COUNTER:
+        return "the counter of a loop";
     case V_TENSOR:
         if (v->weak && v->node->type.shape.rank == 0)
             return "a run-time scalar";
@@ -196,6 +198,8 @@ static const char *node_hyper(Elab *e, const Node *n)
 {
     /* Operands stand before their users: one walk back over the graph. */
     const Graph *g = e->b.graph;
+    if (e->loop != NULL)
+        return NULL; /* in two graphs, and nobody will see it */
     bool *seen = arena_array(e->arena, (size_t)n->id + 1, sizeof *seen);
     seen[n->id] = true;
     for (int i = n->id; i >= 0; i--) {

@@ -6,6 +6,7 @@
 
 #include "ir/loop.h"
 #include "ir/shape.h"
+#include "ir/strides.h"
 
 static int axis_of(const char *letters, int n, char letter)
 {
@@ -83,81 +84,47 @@ bool contraction_of(const Node *einsum, const IntList *order, Contraction *out)
     return true;
 }
 
-/* The result axis of a reshape that steps through memory like axis `axis` of the operand: the axes with the
- * same product of extents to their right. */
-static int reshaped_axis(const Shape *from, const Shape *to, int axis)
-{
-    int64_t right = 1, seen = 1;
-    for (int i = axis + 1; i < from->rank; i++)
-        right *= from->dim[i];
-    for (int i = to->rank - 1; i >= 0; i--) {
-        if (seen == right && to->dim[i] > 1)
-            return i;
-        seen *= to->dim[i];
-    }
-    return -1;
-}
-
-static int viewed_axis(const Node *view, int axis)
-{
-    const int shift = view->type.shape.rank - view->in[0]->type.shape.rank;
-    switch (op_info(view->op)->data) {
-    case VIEW_PERMUTE:
-        for (int i = 0; i < view->attrs.perm.dims.n; i++)
-            if (view->attrs.perm.dims.v[i] == axis)
-                return i;
-        return -1;
-    case VIEW_SLICE:
-        return view->attrs.slice.step.v[axis] == 1 ? axis : -1;
-    case VIEW_WINDOW:
-        return view->attrs.window.step.v[axis] == 1 ? axis + shift : -1;
-    case VIEW_EXPAND:
-        return view->in[0]->type.shape.dim[axis] == view->type.shape.dim[axis + shift]
-                   ? axis + shift
-                   : -1;
-    case VIEW_RESHAPE:
-        return reshaped_axis(&view->in[0]->type.shape, &view->type.shape, axis);
-    default:
-        return -1;
-    }
-}
-
-/* Axes of extent 1 take no step: the innermost one that does. */
-static int last_of(const Shape *shape, const IntList *order)
-{
-    for (int i = shape->rank - 1; i >= 0; i--) {
-        const int axis = order && order->n ? (int)order->v[i] : i;
-        if (shape->dim[axis] > 1)
-            return axis;
-    }
-    return shape->rank - 1;
-}
+/* Where a stored value, an argument or a view of one lies. */
+static void strides_of(const Graph *g, const Node *value, int64_t *stride);
 
 /* An argument lies where its operand does; a scanned one without the operand's first axis, a carried one in a place of
  * its own. */
-static int argument_innermost(const Graph *g, const Node *arg)
+static void argument_strides(const Graph *g, const Node *arg, int64_t *stride)
 {
     const Node *loop = g->owner;
     const LoopRole role = loop_role(loop, arg->attrs.slot.index);
-    if (role == LOOP_CARRIED)
-        return last_of(&arg->type.shape, NULL);
-    const int axis = stored_innermost(g->outer, loop->in[arg->attrs.slot.index]);
-    return role == LOOP_SCANNED ? axis - 1 : axis;
+    int64_t all[MAX_RANK] = {0};
+    if (role == LOOP_CARRIED) {
+        shape_strides(&arg->type.shape, stride);
+        return;
+    }
+    strides_of(g->outer, loop->in[arg->attrs.slot.index], all);
+    for (int i = 0; i < arg->type.shape.rank; i++)
+        stride[i] = all[i + (role == LOOP_SCANNED)];
+}
+
+static void strides_of(const Graph *g, const Node *value, int64_t *stride)
+{
+    const OpInfo *info = op_info(value->op);
+    if (info->kind == KIND_VIEW && info->data != VIEW_LAYOUT) {
+        int64_t below[MAX_RANK] = {0};
+        strides_of(g, value->in[0], below);
+        if (view_strides(value, below, stride))
+            return;
+    }
+    if (node_is_arg(value))
+        argument_strides(g, value, stride);
+    else
+        natural_strides(g->module, value, stride);
 }
 
 int stored_innermost(const Graph *g, const Node *value)
 {
-    const OpInfo *info = op_info(value->op);
     const Shape *shape = &value->type.shape;
-    if (info->kind == KIND_VIEW && info->data == VIEW_LAYOUT)
-        return last_of(shape, &value->attrs.perm.dims);
-    if (info->kind == KIND_VIEW) {
-        const int axis = stored_innermost(g, value->in[0]);
-        return axis < 0 ? -1 : viewed_axis(value, axis);
-    }
-    if (info->kind == KIND_LEAF && info->data == LEAF_STATE) {
-        const State *s = module_state(g->module, value->attrs.leaf.name);
-        return last_of(shape, s ? &s->layout : NULL);
-    }
-    return node_is_arg(value) ? argument_innermost(g, value) : last_of(shape, NULL);
+    int64_t stride[MAX_RANK] = {0};
+    strides_of(g, value, stride);
+    for (int i = shape->rank - 1; i >= 0; i--)
+        if (shape->dim[i] > 1 && stride[i] == 1)
+            return i;
+    return shape_count(shape) == 1 ? shape->rank - 1 : -1;
 }

@@ -38,6 +38,7 @@ struct Node {
     Attrs attrs;
     SrcRange loc;
     Form form;
+    IntList order; /* in which the axes lie in memory if the value is stored, outermost first; n == 0: as they are.  Lower's */
     Graph *body; /* kind LOOP: the region */
     void *aux;   /* of the pass that is running; NULL between passes */
 };

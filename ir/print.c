@@ -51,6 +51,13 @@ static Form usual_form(const Type *t)
     return type_per_model(t) ? FORM_BATCHED : FORM_SHARED;
 }
 
+static void print_order(Text *out, const IntList *order)
+{
+    for (int i = 0; i < order->n; i++)
+        text_printf(out, "%s%lld", i ? ", " : " stored=[", (long long)order->v[i]);
+    text_add(out, order->n ? "]" : "");
+}
+
 void node_print(Text *out, const Node *n)
 {
     const Shape inferred = inferred_shape(out->arena, n);
@@ -60,6 +67,7 @@ void node_print(Text *out, const Node *n)
     attrs_print(out, op_info(n->op)->attrs, &n->attrs);
     if (n->form != FORM_NONE && n->form != usual_form(&n->type))
         text_printf(out, " form=%s", form_text(n->form));
+    print_order(out, &n->order);
     text_add(out, " : ");
     print_type(out, &n->type, &inferred);
 }

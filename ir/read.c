@@ -274,6 +274,17 @@ static bool read_form(Reader *r, const char *value, Form *out)
     return reader_fail(r, "'%s' is no form", value);
 }
 
+/* The verifier sees to it that it is a permutation of the axes. */
+static bool read_order(Reader *r, const char *value, IntList *out)
+{
+    Attrs a;
+    attrs_default(ATTR_perm, &a);
+    if (!attrs_read(r->arena, ATTR_perm, &a, "dims", value))
+        return reader_fail(r, "'%s' is no order of axes", value);
+    *out = a.perm.dims;
+    return true;
+}
+
 /* name=value up to the ':' of the type. */
 static bool read_node_attrs(Reader *r, Node *n)
 {
@@ -286,6 +297,9 @@ static bool read_node_attrs(Reader *r, Node *n)
             return false;
         if (strcmp(field, "form") == 0) {
             if (!read_form(r, value, &n->form))
+                return false;
+        } else if (strcmp(field, "stored") == 0) {
+            if (!read_order(r, value, &n->order))
                 return false;
         } else if (!attrs_read(r->arena, kind, &n->attrs, field, value)) {
             return reader_fail(r, "'%s=%s' is no attribute of %s", field, value,

@@ -49,8 +49,11 @@ void swap_names(Node *a, Node *b)
 /* What the step for n has built, from position `first` on. */
 static void settle(Graph *g, Node *n, Node *now, int first)
 {
-    if (now != n && !is_listed(g, n) && now->id >= first)
+    if (now != n && !is_listed(g, n) && now->id >= first) {
         swap_names(now, n);
+        if (now->order.n == 0 && shape_equal(&now->type.shape, &n->type.shape))
+            now->order = n->order;
+    }
     if (n->form != FORM_NONE)
         for (int i = first; i < g->n_nodes; i++)
             g->nodes[i]->form = form_of(g->nodes[i]);

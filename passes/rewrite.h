@@ -27,8 +27,10 @@ Node *apply_identity(Builder *b, Node *n);
 /* The value of a constant that is the same everywhere. */
 bool const_uniform(const Node *n, double *v);
 
-/* Part of lower: an einsum as ir/contract.h wants it, or the mul and sum that do its work; n if it is so. */
+/* Parts of lower: an einsum as ir/contract.h wants it; the mul and sum that do the work of one that is no contraction; n if
+ * there is nothing to do. */
 Node *normalise_einsum(Builder *b, Node *n);
+Node *multiply_out(Builder *b, Node *n);
 
 /* simplify for one graph, leaving the module's stage. */
 void simplify_graph(Graph *g);

@@ -13,6 +13,7 @@
 #define HFTAC_PASSES_VFUSE_H
 
 #include "ir/plan.h"
+#include "ir/strides.h"
 #include "passes/plan_build.h"
 
 /* One evaluation of a node inside a kernel. */
@@ -52,10 +53,6 @@ bool reduces_inner(const Node *reduce);
  * mask is computed again in some loop. */
 bool mask_is_prefix(unsigned mask, const Shape *space, const int *order);
 
-/* Where a value lies by itself: row-major, a LAYOUT in its order, a state by its layout. */
-void natural_strides(const Module *m, const Node *n, int64_t *stride);
-/* Strides of a view's result from its operand's; false if they do not exist. */
-bool view_strides(const Node *view, const int64_t *operand, int64_t *stride);
 /* A leaf with a place; a constant with one value is written into the code instead. */
 bool leaf_in_memory(const Node *n);
 bool node_is_leaf(const Node *n);

@@ -9,6 +9,8 @@
 #include "ir/loop.h"
 #include "passes/vfuse.h"
 
+#include <string.h>
+
 /* In units of scalars.def.  LIMIT: read twice and dearer than that: stored.  SPREAD: not computed again for
  * each element of an outer axis.  SCALAR_LIMIT: of a rank 0 value that tensors read, computed once per kernel. */
 enum {
@@ -101,7 +103,10 @@ static void choose_direct(Fuse *f, Node *n)
 static bool chain_goes_on(const Fuse *f, const Node *n, const Node *o)
 {
     const Node *a = f->anchor[o->id];
-    return f->users[o->id] == 1 && shape_equal(&n->type.shape, &o->type.shape) &&
+    int64_t mine[MAX_RANK] = {0}, its[MAX_RANK] = {0};
+    natural_strides(f->graph->module, n, mine);
+    natural_strides(f->graph->module, a, its);
+    return f->users[o->id] == 1 && (node_is_layout(n) || !memcmp(mine, its, sizeof mine)) && shape_equal(&n->type.shape, &o->type.shape) &&
            type_per_model(&n->type) == type_per_model(&a->type) &&
            (node_kind(n) == KIND_EXPR || node_is_layout(n));
 }

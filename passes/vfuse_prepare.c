@@ -16,6 +16,7 @@ static Node *append_unary(Graph *g, Node *x, OpCode op, const char *suffix)
     n.n_in = 1;
     n.in = arena_array(g->module->arena, 1, sizeof *n.in);
     n.in[0] = x;
+    n.order = (IntList){0};
     attrs_default(op_info(op)->attrs, &n.attrs);
     return graph_append(g, &n);
 }
@@ -23,6 +24,7 @@ static Node *append_unary(Graph *g, Node *x, OpCode op, const char *suffix)
 static void keep_axes(Graph *g, Node *n)
 {
     Node kept = *n;
+    kept.order = (IntList){0};
     kept.name = arena_printf(g->module->arena, "%s.kept", n->name);
     kept.attrs.axes.keepdim = true;
     kept.type.shape = n->in[0]->type.shape;

@@ -4,6 +4,7 @@
  * (--emit, --dump-after) and is timed (--time-report). */
 #include <errno.h>
 #include <getopt.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -63,7 +64,7 @@ static const struct {
 
 typedef struct Options {
     const char *input, *output;
-    int n_models;
+    int n_models, loop_from;
     Define *defines;
     int n_defines;
     const char **include_dirs;
@@ -128,6 +129,7 @@ static const char help_text[] =
     "  -O0 .. -O3           optimisation (default -O2); results are the same bits at every "
     "level\n"
     "  --target=cpu|cuda    what to generate code for (default cpu; cuda: --emit=cuda)\n"
+    "  --loop-from=N        a repeat of at least N rounds stays a loop if it can (default 8)\n"
     "  -march=ARCH          x86-64-v3 (default), x86-64-v4, native, ...\n"
     "  --gpu-arch=ARCH,...  with --target=cuda: also compile the text with NVRTC, e.g. "
     "sm_80,sm_90\n"
@@ -233,6 +235,7 @@ enum {
     OPT_DUMP,
     OPT_TARGET,
     OPT_MARCH,
+    OPT_LOOP_FROM,
     OPT_GPU_ARCH,
     OPT_PRECISION,
     OPT_MAX_MEMORY,
@@ -252,6 +255,7 @@ static const struct option long_options[] = {
     {"dump-after", required_argument, NULL, OPT_DUMP},
     {"target", required_argument, NULL, OPT_TARGET},
     {"march", required_argument, NULL, OPT_MARCH},
+    {"loop-from", required_argument, NULL, OPT_LOOP_FROM},
     {"gpu-arch", required_argument, NULL, OPT_GPU_ARCH},
     {"precision", required_argument, NULL, OPT_PRECISION},
     {"max-memory", required_argument, NULL, OPT_MAX_MEMORY},
@@ -354,6 +358,9 @@ static void parse_option(Compiler *c, int opt, const char *arg)
         if (strcmp(arg, "cpu") && strcmp(arg, "cuda"))
             usage("--target is cpu or cuda, not '%s'", arg);
         o->cuda = !strcmp(arg, "cuda");
+        break;
+    case OPT_LOOP_FROM:
+        o->loop_from = parse_count(arg, "--loop-from", INT_MAX);
         break;
     case OPT_MARCH:
         o->march = arg;
@@ -588,6 +595,7 @@ static Module *front(Compiler *c)
                                 .include_dirs = c->o.include_dirs,
                                 .n_include_dirs = c->o.n_include_dirs,
                                 .n_models = c->o.n_models,
+                                .loop_from = c->o.loop_from,
                                 .precision = c->o.precision};
     Program p = {0};
     bool not_found = false;

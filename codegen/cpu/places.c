@@ -118,6 +118,8 @@ static void put_node(Walk *w, const Node *n)
     put_type(w, n->type.dtype, &n->type.shape);
     if (b) {
         put_place(w, b);
+        if (n->op == OP_CONST) /* an expression has the value in its code all the same */
+            attrs_print(&w->text, op->attrs, &n->attrs);
         text_add(&w->text, " ");
         return;
     }

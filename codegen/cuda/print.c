@@ -1,205 +1,114 @@
-/* A planned program as CUDA C: for each entry, in order of execution, one function per expression kernel and one
- * comment per cuBLAS call.
- *
- * Threads: one per point of the axes over which no reduction of the kernel goes; the others are loops in the
- * thread.  A reduction is one thread's chain: right, and fast enough for rows; reductions over long axes want a
- * block each, which comes with running on a GPU. */
+/* A planned program as CUDA C: for each entry, in order of execution, the functions of its kernels and the cuBLAS calls
+ * as comments; then the same order as host code. */
+#include <string.h>
+
 #include "codegen/codegen.h"
 #include "codegen/cuda/cuda.h"
 
-#include <ctype.h>
-#include <string.h>
+static void print_kernels(Cuda *c, int first, int end);
 
-static const char *c_name(Arena *a, const char *name)
+/* The body's kernels are run in order, in rounds; each knows the numbers of the rounds around it. */
+static void print_loop(Cuda *c, const Kernel *k, const char *name)
 {
-    char *s = arena_strdup(a, name);
-    for (char *p = s; *p; p++)
-        if (!isalnum((unsigned char)*p))
-            *p = '_';
-    return s;
-}
-
-/* Axes that some reduction inside the kernel runs over: loops in the thread. */
-static void find_loops(const Cuda *c, const Kernel *k, bool *loop)
-{
-    int n;
-    Node **body = kernel_body(c->entry, k, c->arena, &n);
-    memset(loop, 0, MAX_RANK * sizeof *loop);
-    for (int i = 0; i < n; i++) {
-        const Shape *s = &body[i]->type.shape;
-        if (op_info(body[i]->op)->kind != KIND_REDUCE || s->rank != k->space.rank)
-            continue;
-        for (int d = 0; d < s->rank; d++)
-            loop[d] |= s->dim[d] != k->space.dim[d];
-    }
-}
-
-static Index store_index(const Store *s, const Index *space)
-{
-    Index i = {.rank = s->value->type.shape.rank};
-    if (i.rank == space->rank)
-        i = index_broadcast(&s->value->type.shape, space);
-    return i;
-}
-
-/* The loops around are written out by the host, which hands their counters to the kernels. */
-static const char *round_parameters(const Cuda *c)
-{
-    const char *s = "";
-    for (int i = 1; i <= c->entry->graph->depth; i++)
-        s = arena_printf(c->arena, "%s, i64 round%d", s, i);
-    return s;
-}
-
-/* "train", "train.h.loop": unlike any other entry's or body's. */
-static const char *entry_path(Arena *a, const EntryPlan *e)
-{
-    const char *s = "";
-    for (const Graph *g = e->graph; g; g = g->outer)
-        s = arena_printf(a, "%s%s%s", g->owner ? g->owner->name : g->name, *s ? "." : "", s);
-    return s;
-}
-
-static void print_function(Cuda *c, const Kernel *k, const Buffer *product, int number)
-{
-    bool loop[MAX_RANK];
-    find_loops(c, k, loop);
-    cuda_begin(c, k);
-    c->product = product;
-    cuda_push(c, NULL);
-    CudaLevel *root = c->level;
-    Index space = {.rank = k->space.rank};
-    int64_t threads = 1;
-    for (int o = k->space.rank; o-- > 0;) {
-        const int d = k->order[o];
-        if (loop[d])
-            continue;
-        const int64_t extent = k->space.dim[d];
-        const char *name = arena_printf(c->arena, "i%d", d);
-        if (extent > 1)
-            cuda_line(c, root, "const i64 %s = t / %lld %% %lld;", name, (long long)threads, (long long)extent);
-        space.at[d] = extent > 1 ? affine_var(cuda_var(c, name, extent, root)) : affine_const(0);
-        threads *= extent;
-    }
-    int opened = 0;
-    for (int o = 0; o < k->space.rank; o++) {
-        const int d = k->order[o];
-        if (!loop[d])
-            continue;
-        const char *name = arena_printf(c->arena, "i%d", d);
-        cuda_push(c, arena_printf(c->arena, "for (i64 %s = 0; %s < %lld; %s++) {", name, name, (long long)k->space.dim[d], name));
-        space.at[d] = affine_var(cuda_var(c, name, k->space.dim[d], c->level));
-        opened++;
-    }
-    for (int s = 0; s < k->n_stores; s++) {
-        const Index i = store_index(&k->stores[s], &space);
-        cuda_eval(c, k->stores[s].value, &i); /* all reads before the first write: stores may be in place */
-    }
-    for (int s = 0; s < k->n_stores; s++) {
-        const Index i = store_index(&k->stores[s], &space);
-        cuda_store(c, &k->stores[s], &i);
-    }
-    while (opened--)
-        cuda_pop(c);
-    text_printf(c->out, "extern \"C\" __global__ void %s_k%d_%s(Frame f, int models%s)\n{\n",
-                c_name(c->arena, entry_path(c->arena, c->entry)), number,
-                c_name(c->arena, k->name), round_parameters(c));
-    text_printf(c->out, "    const i64 t = (i64)blockIdx.x * blockDim.x + threadIdx.x, b = blockIdx.y;\n");
-    text_printf(c->out, "    if (t >= %lld || b >= models)\n        return;\n", (long long)threads);
-    text_addn(c->out, root->text.s ? root->text.s : "", root->text.len);
-    text_add(c->out, "}\n\n");
-}
-
-/* Where the call puts its product: a store of the right type; the epilogue then works in place. */
-static const Buffer *product_of(const Kernel *k)
-{
-    for (int i = 0; i < k->n_stores; i++)
-        if (k->stores[i].value == k->contract)
-            return k->stores[i].to;
-    for (int i = 0; i < k->n_stores; i++)
-        if (k->stores[i].to->dtype == k->contract->type.dtype && k->stores[i].to->space != BUF_STATE)
-            return k->stores[i].to;
-    diag_internal(NULL, "contraction %%%s has no store that can take its product", k->contract->name);
-}
-
-static bool has_epilogue(const Kernel *k)
-{
-    return k->n_stores > 1 || k->stores[0].value != k->contract;
-}
-
-static void print_tables(Cuda *c, const EntryPlan *e)
-{
-    for (int i = 0; i < e->graph->n_nodes; i++) {
-        const Node *n = e->graph->nodes[i];
-        const Buffer *b = e->buffer[n->id];
-        if (!b || b->space != BUF_CONST || b->base)
-            continue;
-        text_printf(c->out, "static __device__ const %s %s[] = {",
-                    n->type.dtype == DT_BOOL ? "u8" : cuda_type(n->type.dtype),
-                    cuda_table_name(c, b));
-        for (int64_t j = 0; j < n->attrs.value.data.n; j++) {
-            text_add(c->out, j ? ", " : "");
-            text_real(c->out, n->attrs.value.data.v[j]);
-        }
-        text_add(c->out, "};\n\n");
-    }
-}
-
-static void print_kernels(Cuda *c);
-
-static void print_loop(Cuda *c, const Kernel *k)
-{
-    const EntryPlan *entry = c->entry;
+    const EntryPlan *outer = c->entry;
+    const char *prefix = c->prefix;
     const int depth = k->loop->body->graph->depth;
-    text_printf(c->out, "/* for (i64 round%d = 0; round%d < %lld; round%d++) {  loop %%%s, on the host:\n",
-                depth, depth, (long long)k->loop->count, depth, k->contract->name);
-    text_add(c->out, " * the kernels and calls up to the closing brace, in order, as one stream or graph */\n\n");
+    text_printf(c->out, "/* %s: %lld rounds of { */\n\n", name, (long long)k->loop->count);
+    cuda_step(c, "for (i64 s%d = 0; s%d < %lld; s%d++) {", depth, depth, (long long)k->loop->count, depth);
     c->entry = k->loop->body;
-    print_tables(c, c->entry);
-    print_kernels(c);
-    c->entry = entry;
-    text_printf(c->out, "/* }  end of round%d */\n\n", depth);
+    c->prefix = name;
+    c->indent++;
+    print_kernels(c, 0, c->entry->n_kernels);
+    c->indent--;
+    c->entry = outer;
+    c->prefix = prefix;
+    cuda_step(c, "}");
+    text_printf(c->out, "/* } of %s */\n\n", name);
 }
 
-static void print_kernels(Cuda *c)
+static void print_kernel(Cuda *c, const Kernel *k, int number)
 {
-    const EntryPlan *e = c->entry;
-    for (int i = 0; i < e->n_kernels; i++) {
-        const Kernel *k = &e->kernels[i];
-        if (k->kind == KERNEL_EXPR) {
-            print_function(c, k, NULL, i);
-        } else if (k->kind == KERNEL_CONTRACT) {
-            const Buffer *product = product_of(k);
-            cuda_begin(c, k);
-            cuda_print_gemm(c, k, product);
-            if (has_epilogue(k))
-                print_function(c, k, product, i);
-            else
-                text_add(c->out, "\n");
-        } else if (k->kind == KERNEL_LOOP) {
-            print_loop(c, k);
-        } else {
-            diag_internal(NULL, "the CUDA back end cannot print kernel %s yet", k->name);
-        }
+    const char *name = arena_printf(c->arena, "%s_k%d_%s", c->prefix, number, cuda_name(c->arena, k->name));
+    switch (k->kind) {
+    case KERNEL_EXPR:
+        cuda_print_function(c, k, NULL, name);
+        break;
+    case KERNEL_CONTRACT:
+        cuda_print_contract(c, k, name);
+        break;
+    case KERNEL_SCATTER:
+        cuda_print_scatter(c, k, name);
+        break;
+    case KERNEL_LOOP:
+        print_loop(c, k, arena_printf(c->arena, "%s_k%d", c->prefix, number));
+        break;
     }
+}
+
+static void print_kernels(Cuda *c, int first, int end)
+{
+    for (int i = first; i < end; i++)
+        print_kernel(c, &c->entry->kernels[i], i);
 }
 
 static void print_entry(Cuda *c, const EntryPlan *e)
 {
-    c->top = c->entry = e;
-    text_printf(c->out, "/* ---- %s: %d kernels, %d of them shared ---- */\n\n", e->graph->name, e->n_kernels, e->n_shared);
-    print_tables(c, e);
-    print_kernels(c);
+    c->entry = e;
+    c->prefix = cuda_name(c->arena, e->graph->name);
+    text_printf(c->out, "/* ---- %s: %d kernels, %d of them shared ---- */\n\n", e->graph->name,
+                e->n_kernels, e->n_shared);
+    text_printf(c->steps, "HF_ENTRY(%s)\n{\n    const i64 b = 0;\n    (void)b;\n", c->prefix);
+    print_kernels(c, 0, e->n_kernels);
+    text_add(c->steps, "}\n\n");
+}
+
+/* Initial values are computed on the host. */
+static bool is_printed(const EntryPlan *e)
+{
+    return strcmp(e->graph->name, "init") != 0;
+}
+
+static void print_model(const Cuda *c, Text *out)
+{
+    const Plan *p = c->plan;
+    text_add(out, "HF_ENTRIES {\n");
+    for (int i = 0; i < p->n_entries; i++)
+        if (is_printed(&p->entries[i]))
+            text_printf(out, "    HF_HAS(%s),\n", cuda_name(c->arena, p->entries[i].graph->name));
+    text_add(out, "};\n\nHF_STATES {\n");
+    for (int i = 0; i < p->module->n_states; i++)
+        text_printf(out, "    {\"%s\", %lld, %lld},\n", p->module->states[i].name,
+                    (long long)p->states[i].offset, (long long)p->states[i].bytes);
+    text_printf(out, "};\n\nHF_MODEL(%d, %d, %d, %lld)\n", p->module->n_models, p->module->n_hypers,
+                p->n_results, (long long)p->state_bytes);
+}
+
+static long long total(int64_t planned, int64_t temporary)
+{
+    return (long long)(((planned + 63) & ~(int64_t)63) + temporary);
 }
 
 void cuda_print(Arena *a, const Plan *p, Text *out)
 {
-    Cuda c = {.arena = a, .out = out, .plan = p};
-    text_printf(out, "/* %s for %d models: written by hftac.  Order of execution is order in this file. */\n", p->module->name,
-                p->module->n_models);
-    text_add(out, cuda_preamble);
-    text_add(out, "\n");
+    Text functions, tables, steps;
+    text_init(&functions, a);
+    text_init(&tables, a);
+    text_init(&steps, a);
+    Cuda c = {.arena = a, .out = &functions, .tables = &tables, .steps = &steps, .plan = p};
+    text_add(&tables, "");
     for (int i = 0; i < p->n_entries; i++)
-        if (strcmp(p->entries[i].graph->name, "init")) /* initial values are computed on the host */
+        if (is_printed(&p->entries[i]))
             print_entry(&c, &p->entries[i]);
+    print_model(&c, &steps);
+    text_printf(out, "/* %s for %d models: written by hftac.  Order of execution is order in this file. */\n",
+                p->module->name, p->module->n_models);
+    cuda_print_preamble(out);
+    text_printf(out, "\n/* Bytes of shared memory, and of each model's scratch. */\n");
+    text_printf(out, "constexpr i64 HF_SHARED = %lld, HF_SCRATCH = %lld;\n\n",
+                total(p->shared_bytes, c.temporary[0]), total(p->scratch_bytes, c.temporary[1]));
+    text_add(out, tables.s);
+    text_addn(out, functions.s, functions.len);
+    cuda_print_steps_head(out);
+    text_addn(out, steps.s, steps.len);
+    text_add(out, "#endif\n");
 }

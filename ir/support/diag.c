@@ -35,6 +35,7 @@ struct Diag {
     const char **said; /* reports so far, interned */
     int n_said, cap_said;
     int errors;
+    int hushed;   /* above 0: nothing is shown */
     bool dropped; /* the last report was not shown, nor are its notes */
     bool closed;  /* the line after the last error was printed */
 };
@@ -186,6 +187,10 @@ static const Call *user_call(const Diag *d)
 
 static void report(Diag *d, const char *level, SrcRange at, const char *text)
 {
+    if (d->hushed) {
+        d->dropped = false;
+        return;
+    }
     const Call *call = diag_is_library(d, at.file) ? user_call(d) : NULL;
     const SrcRange shown = call ? call->at : at;
     d->dropped = diag_full(d) || said_before(d, shown, text);
@@ -226,12 +231,24 @@ void diag_warn(Diag *d, SrcRange at, const char *fmt, ...)
 
 void diag_note(Diag *d, SrcRange at, const char *fmt, ...)
 {
-    if (d->dropped)
+    if (d->dropped || d->hushed)
         return;
     va_list ap;
     va_start(ap, fmt);
     print_report(d, "note", at, arena_vprintf(d->arena, fmt, ap));
     va_end(ap);
+}
+
+int diag_hush(Diag *d)
+{
+    d->hushed++;
+    return d->errors;
+}
+
+void diag_unhush(Diag *d, int before)
+{
+    d->hushed--;
+    d->errors = before;
 }
 
 int diag_errors(const Diag *d)

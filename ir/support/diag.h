@@ -49,6 +49,10 @@ void diag_note(Diag *d, SrcRange at, const char *fmt, ...) __attribute__((format
 int diag_errors(const Diag *d);
 bool diag_full(const Diag *d);
 
+/* Until diag_unhush with what it returned, reports are counted but not shown; then the count is as before. */
+int diag_hush(Diag *d);
+void diag_unhush(Diag *d, int before);
+
 /* The stack of calls being expanded.  While it is not empty, an error whose place is in the standard
  * library is reported at the innermost user place on the stack, followed by a note at the place itself. */
 void diag_push_call(Diag *d, SrcRange call, const char *callee);

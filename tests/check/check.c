@@ -240,12 +240,17 @@ hftac_array *compile_file_threads(const char *path, int n_models, const char *co
 
 hftac_array *compile_text(const char *text, int n_models)
 {
+    return compile_text_options(text, n_models, NULL);
+}
+
+hftac_array *compile_text_options(const char *text, int n_models, const char *const *options)
+{
     char path[128];
     snprintf(path, sizeof path, "%s/case.hdl", work);
     FILE *f = fopen(path, "w");
     if (!f || fputs(text, f) < 0 || fclose(f))
         fatal("cannot write '%s'", path);
-    hftac_array *a = compile_file(path, n_models, NULL);
+    hftac_array *a = compile_file(path, n_models, options);
     unlink(path);
     if (!a)
         fprintf(stderr, "%s", text);

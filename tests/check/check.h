@@ -61,6 +61,7 @@ void add_json(Source *s, const json_t *value);
 /* Compiles an .hdl text (or a file, with extra options ended by NULL) with the hftac beside this program and opens the result;
  * NULL after printing the compiler's message. */
 hftac_array *compile_text(const char *text, int n_models);
+hftac_array *compile_text_options(const char *text, int n_models, const char *const *options);
 hftac_array *compile_file(const char *path, int n_models, const char *const *options);
 hftac_array *compile_file_threads(const char *path, int n_models, const char *const *options,
                                   int threads);

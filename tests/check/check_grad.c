@@ -94,8 +94,11 @@ int main(int argc, char **argv)
     const char *filter = argc > 3 ? argv[3] : NULL;
     Score score = {0, 0};
     check_begin(argv[0]);
-    for (int round = 0; round < rounds; round++)
-        run_cases(make_rows, grad_rows_count(), grad_rows_name, filter, seed * 1009 + (uint64_t)round, &score);
+    for (int round = 0; round < rounds; round++) {
+        const uint64_t s = seed * 1009 + (uint64_t)round;
+        run_cases(make_rows, grad_rows_count(), grad_rows_name, filter, s, &score);
+        run_cases(grad_library_program, grad_library_count(), grad_library_name, filter, s, &score);
+    }
     score.failed += !filter && !grad_rows_covered(covered);
     check_end();
     printf("%d passed, %d failed\n", score.passed, score.failed);

@@ -32,13 +32,16 @@ static const Row rows[] = {
     {.op = "conv_transpose2d", .form = "ConvTranspose2d", .drop = "in_channels"},
     {.op = "prelu", .form = "PReLU"},
     {.op = "embedding", .form = "Embedding"},
+    {.op = "embedding_bag", .form = "EmbeddingBag"},
     {.op = "multihead_attention",
      .form = "MultiheadAttention",
-     .drop = "embed_dim layout causal",
-     .call = "layer($0, $0, $0, is_causal = {causal} == true)[0]"},
+     .drop = "embed_dim layout causal key value key_padding_mask attn_mask kdim vdim",
+     .call = "layer($0, {key}, {value}, key_padding_mask = {key_padding_mask}, attn_mask = {attn_mask}, "
+             "is_causal = {causal} == true)[0]"},
     {.op = "transformer_encoder_layer",
      .form = "TransformerEncoderLayer",
-     .drop = "d_model layout",
+     .drop = "d_model layout src_mask src_key_padding_mask",
+     .call = "layer($0, src_mask = {src_mask}, src_key_padding_mask = {src_key_padding_mask})",
      .extra = "dropout = 0"},
     {.op = "lstm", .form = "LSTM", .drop = "input_size layout output", .call = "layer($0)[0]"},
     {.op = "gru", .form = "GRU", .drop = "input_size layout output", .call = "layer($0)[0]"},
@@ -145,7 +148,7 @@ static void add_form(Source *s, const Row *r, const char *form, const json_t *at
             snprintf(name, sizeof name, "%.*s", (int)n, p + 1);
             const json_t *v = json_object_get(attrs, name);
             if (v)
-                add_json(s, v);
+                add_value(s, v);
             else
                 add(s, "none");
             p += n + 1;
@@ -230,7 +233,7 @@ static void write_layer(Source *s, const Row *r, const json_t *attrs, int n)
     add(s, "  layer = %s(", r->form);
     const size_t before = s->len;
     add_attrs(s, r, attrs, true);
-    if (json_is_false(json_object_get(attrs, "training")) && strstr(r->form, "BatchNorm"))
+    if (json_is_false(json_object_get(attrs, "training")) && (strstr(r->form, "BatchNorm") || strstr(r->form, "InstanceNorm")))
         add(s, "%sfrozen = true", s->len > before ? ", " : "");
     if (r->extra)
         add(s, "%s%s", s->len > before ? ", " : "", r->extra);

@@ -161,14 +161,26 @@ static const Output *find_output(const Graph *g, OutputKind kind, const char *na
     return NULL;
 }
 
-/* Adam divides by the gradient's own size: rounding noise around a gradient of 0 becomes a step.  Its moments are
- * compared; of the parameter only that it moved no further than it can. */
+/* Adaptive optimizers divide by the gradient's own size, so that rounding noise around a gradient of 0 becomes a
+ * step: of them the moments are compared, in which the gradient stands as it is. */
 static bool adaptive(const Case *c)
 {
     for (int i = 0; i < c->module->n_states; i++)
-        if (strstr(c->module->states[i].name, "exp_avg_sq"))
+        if (c->module->states[i].role == ROLE_OPTIM && !strstr(c->module->states[i].name, ".momentum_buffer."))
             return true;
     return false;
+}
+
+static bool is_moment(const char *name)
+{
+    return strstr(name, ".exp_avg") || strstr(name, ".square_avg") || strstr(name, ".sum.");
+}
+
+static bool comparable(const Case *c, const hftac_param_description *d)
+{
+    if (!adaptive(c))
+        return true;
+    return d->role == HFTAC_OPTIMIZER ? is_moment(d->name) : d->role != HFTAC_PARAMETER;
 }
 
 static void compare_states(Case *c, const char *when, bool all)
@@ -176,7 +188,7 @@ static void compare_states(Case *c, const char *when, bool all)
     for (int p = 0; p < hftac_describe(c->array)->n_params; p++) {
         const hftac_param_description *d = hftac_describe_param(c->array, p);
         const Output *o = find_output(c->graph, OUT_STATE, d->name);
-        if (!o || (!all && d->role == HFTAC_PARAMETER && adaptive(c)))
+        if (!o || (!all && !comparable(c, d)))
             continue;
         compare(c, when, d->name, o->value, read_state(c, d, p), shape_count(&o->value->type.shape));
     }

@@ -8,6 +8,7 @@ damaged in its tables (exit codes 0, 1, 3, 4, 5)."""
 import argparse
 import os
 import random
+import re
 import subprocess
 import sys
 import tempfile
@@ -51,7 +52,34 @@ def large_number(r, data):
     return data[:at] + r.choice([b"0", b"-1", b"99999999999", b"9223372036854775807", b"1e308", b"2147483648", b"65536"]) + data[at + 1:]
 
 
-TEXT = [flip_bytes, cut, drop_part, double_part, swap_words, large_number, large_number]
+def other_word(r, data):
+    """One word where another one of the file stands: goes deeper than a syntax error."""
+    words = list(re.finditer(rb"[%$\w.]+", data))
+    if len(words) < 2:
+        return data
+    a, b = r.choice(words), r.choice(words)
+    if r.random() < 0.7:
+        same = [w for w in words if w.group()[:1].isdigit() == a.group()[:1].isdigit() and (w.group()[:1] == b"%") == (a.group()[:1] == b"%")]
+        b = r.choice(same)
+    return data[:a.start()] + b.group() + data[a.end():]
+
+
+def other_line(r, data):
+    lines = data.split(b"\n")
+    i, j = r.randrange(len(lines)), r.randrange(len(lines))
+    lines[i] = lines[j] if r.random() < 0.5 else lines[i] + b"\n" + lines[j]
+    return b"\n".join(lines)
+
+
+def small_number(r, data):
+    numbers = list(re.finditer(rb"\b\d+\b", data))
+    if not numbers:
+        return data
+    a = r.choice(numbers)
+    return data[:a.start()] + str(r.choice([0, 1, 2, 3, 4, 5, 7, 8, 16, 64])).encode() + data[a.end():]
+
+
+TEXT = [other_word, other_word, other_word, other_line, small_number, small_number, flip_bytes, cut, drop_part, double_part, swap_words, large_number, large_number]
 BINARY = [flip_bytes, flip_bytes, cut]
 
 
