@@ -157,16 +157,16 @@ static Node *move_leaf(LoopTrial *t, const Node *n)
 {
     Builder b = t->outer;
     b.loc = n->loc;
-    switch (n->op) {
-    case OP_INPUT:
+    switch (op_info(n->op)->data) {
+    case LEAF_INPUT:
         return build_input(&b, n->attrs.leaf.name);
-    case OP_STATE:
+    case LEAF_STATE:
         return build_state(&b, n->attrs.leaf.name);
-    case OP_HYPER:
+    case LEAF_HYPER:
         return build_hyper(&b, n->attrs.leaf.name);
-    case OP_SCALAR:
+    case LEAF_SCALAR:
         return build_scalar(&b, n->attrs.leaf.name);
-    case OP_SEED:
+    case LEAF_SEED:
         return build_seed(&b);
     default:
         return graph_append(b.graph, n);

@@ -272,21 +272,20 @@ static bool has_rounds(const Reverse *r, const Node *x)
     return r->varies[x->id] ? x->type.shape.rank < MAX_RANK : node_is_arg(x) && x->id < r->n;
 }
 
+static bool is_moving(const Node *v)
+{
+    return v->op == OP_RESHAPE || v->op == OP_PERMUTE;
+}
+
 static bool can_lift(const Reverse *r, const Node *v)
 {
     if (v->id < r->n || !r->varies[v->id])
         return false;
-    switch (v->op) {
-    case OP_EINSUM:
-        return has_rounds(r, v->in[0]) && has_rounds(r, v->in[1]);
-    case OP_SUM:
-        return has_rounds(r, v->in[0]);
-    case OP_RESHAPE:
-    case OP_PERMUTE:
+    if (is_moving(v))
         return can_lift(r, v->in[0]);
-    default:
-        return false;
-    }
+    if (v->op == OP_EINSUM)
+        return has_rounds(r, v->in[0]) && has_rounds(r, v->in[1]);
+    return v->op == OP_SUM && has_rounds(r, v->in[0]);
 }
 
 /* Sees to it that all rounds' values of x are there after the loop. */
@@ -304,7 +303,7 @@ static void want_rounds(Reverse *r, const Node *x)
 
 static void want_lift(Reverse *r, const Node *v)
 {
-    if (v->op == OP_RESHAPE || v->op == OP_PERMUTE) {
+    if (is_moving(v)) {
         want_lift(r, v->in[0]);
         return;
     }
@@ -361,16 +360,11 @@ static Node *lift_sum(const Reverse *r, const Node *v)
 /* The sum over all rounds of a node of the joint graph. */
 static Node *lifted(const Reverse *r, const Node *v)
 {
-    switch (v->op) {
-    case OP_EINSUM:
-        return lift_einsum(r, v);
-    case OP_RESHAPE:
+    if (v->op == OP_RESHAPE)
         return build_reshape(r->c->b, lifted(r, v->in[0]), &v->type.shape);
-    case OP_PERMUTE:
+    if (v->op == OP_PERMUTE)
         return build_permute(r->c->b, lifted(r, v->in[0]), v->attrs.perm.dims.v);
-    default:
-        return lift_sum(r, v);
-    }
+    return v->op == OP_EINSUM ? lift_einsum(r, v) : lift_sum(r, v);
 }
 
 static bool splits(const Node *v)

@@ -199,8 +199,8 @@ static int64_t chunk_of(const Contraction *c)
  * the copy of what they are windows of. */
 static Node *copied(Builder *b, Node *x, int axis, const Lowering *l)
 {
-    const int below = axis - (x->type.shape.rank - x->in[0]->type.shape.rank);
-    if (x->op == OP_WINDOW && below >= 0 && x->attrs.window.step.v[below] == 1)
+    const int below = axis - (x->op == OP_WINDOW ? x->type.shape.rank - x->in[0]->type.shape.rank : axis + 1);
+    if (below >= 0 && x->attrs.window.step.v[below] == 1)
         return build_window(b, OP_WINDOW, copied(b, x->in[0], below, l), &x->attrs);
     const IntList order = order_ending_in(x->type.shape.rank, axis);
     if (!l->loop || !node_is_arg(x) ||

@@ -124,7 +124,8 @@ static void add_initial_values(Fuse *f)
         const Group *g = &f->groups[i];
         for (int k = 0; g->loop && k < g->loop->n_carried; k++) {
             const int by = add_store(f, g->anchor->in[k], g->loop->place[k][0], g->per_model);
-            bit_set(f->groups[i].before, by);
+            if (by >= 0)
+                group_precede(f, by, i);
         }
     }
 }
@@ -166,6 +167,7 @@ void vfuse_groups(Fuse *f)
     f->node_words = f->n / 64 + 1;
     f->group_words = f->cap_groups / 64 + 1;
     f->groups = arena_array(f->scratch, (size_t)f->cap_groups + 1, sizeof *f->groups);
+    f->readers = arena_array(f->scratch, (size_t)f->n + 1, sizeof *f->readers);
     f->owner = arena_array(f->scratch, (size_t)f->n + 1, sizeof *f->owner);
     for (int i = 0; i < f->n; i++)
         f->owner[i] = -1;
@@ -313,7 +315,7 @@ static void readers_first(Fuse *f, int writer, const Buffer *state)
     const bool *readers = readers_of(f, state, writer);
     for (int i = 0; i < f->n_groups; i++)
         if (readers[i])
-            bit_set(f->groups[writer].before, i);
+            group_precede(f, i, writer);
 }
 
 /* Takes the store to `state` out of its group and makes a copy of its value. */

@@ -80,6 +80,7 @@ typedef struct Group {
     int vector;
     uint64_t *reads;  /* bit set by node id: leaves in memory and values of other groups */
     uint64_t *before; /* bit set by group: must come before */
+    uint64_t *above;  /* the same, over any number of steps */
     LoopPlan *loop;   /* KERNEL_LOOP: the anchor is the loop, the items are its results */
 } Group;
 
@@ -111,6 +112,7 @@ typedef struct Fuse {
     Buffer **output_value2;
     Group *groups;
     int n_groups, cap_groups;
+    uint64_t **readers; /* by node id, NULL: none: bit set of groups that have read it; some may do so no more */
     int node_words, group_words;
     VisitList visits; /* of the last group that was looked at */
 } Fuse;
@@ -140,8 +142,10 @@ bool group_reaches(const Fuse *f, int a, int b, bool via_direct);
 /* Is a value read by a group other than a and b? */
 bool read_elsewhere(const Fuse *f, const Node *n, int a, int b);
 bool group_reads(const Group *g, const Node *n);
-/* Recomputes before from reads (data edges only). */
+/* Adds what is read to before (data edges only). */
 void group_edges(Fuse *f, int g);
+/* a must come before b from now on. */
+void group_precede(Fuse *f, int a, int b);
 /* All reads of the state in the group that also writes it are at the index that is written. */
 bool group_in_place(Fuse *f, int g, const Buffer *state);
 /* Is the item a store that somebody outside group g needs: a place outside, or a value that another group reads? */

@@ -24,6 +24,7 @@ int group_new(Fuse *f, KernelKind kind, bool per_model)
     *g = (Group){.kind = kind, .per_model = per_model, .vector = -1};
     g->reads = arena_array(f->scratch, (size_t)f->node_words, sizeof *g->reads);
     g->before = arena_array(f->scratch, (size_t)f->group_words, sizeof *g->before);
+    g->above = arena_array(f->scratch, (size_t)f->group_words, sizeof *g->above);
     return f->n_groups++;
 }
 
@@ -38,9 +39,13 @@ void group_add_item(Fuse *f, Group *g, Item item)
 
 bool read_elsewhere(const Fuse *f, const Node *n, int a, int b)
 {
-    for (int i = 0; i < f->n_groups; i++)
-        if (i != a && i != b && !f->groups[i].dead && group_reads(&f->groups[i], n))
-            return true;
+    const uint64_t *readers = f->readers[n->id];
+    for (int w = 0; readers && w < f->group_words; w++)
+        for (uint64_t set = readers[w]; set; set &= set - 1) {
+            const int i = w * 64 + __builtin_ctzll(set);
+            if (i != a && i != b && !f->groups[i].dead && group_reads(&f->groups[i], n))
+                return true;
+        }
     return false;
 }
 
@@ -60,35 +65,44 @@ void item_strides(const Fuse *f, const Item *i, int64_t *stride)
 
 /* ---- edges ---- */
 
-/* From b backwards. */
 bool group_reaches(const Fuse *f, int a, int b, bool via_direct)
 {
-    int *stack = arena_array(f->scratch, (size_t)f->n_groups, sizeof *stack);
-    uint64_t *seen = arena_array(f->scratch, (size_t)f->group_words, sizeof *seen);
-    int top = 0;
-    stack[top++] = b;
-    bit_set(seen, b);
-    while (top > 0) {
-        const int g = stack[--top];
-        for (int w = 0; w < f->group_words; w++)
-            for (uint64_t set = f->groups[g].before[w]; set; set &= set - 1) {
-                const int p = w * 64 + __builtin_ctzll(set);
-                if (p == a && (g != b || via_direct))
-                    return true;
-                if (p == a || bit_get(seen, p))
-                    continue;
-                bit_set(seen, p);
-                stack[top++] = p;
-            }
-    }
+    const Group *g = &f->groups[b];
+    if (via_direct && bit_get(g->before, a))
+        return true;
+    for (int w = 0; w < f->group_words; w++)
+        for (uint64_t set = g->before[w]; set; set &= set - 1) {
+            const int p = w * 64 + __builtin_ctzll(set);
+            if (p != a && bit_get(f->groups[p].above, a))
+                return true;
+        }
     return false;
+}
+
+/* Whatever stands below b has all above a, and a, above it. */
+void group_precede(Fuse *f, int a, int b)
+{
+    bit_set(f->groups[b].before, a);
+    if (bit_get(f->groups[b].above, a))
+        return;
+    for (int i = 0; i < f->n_groups; i++) {
+        uint64_t *above = f->groups[i].above;
+        if (i != b && !bit_get(above, b))
+            continue;
+        for (int w = 0; w < f->group_words; w++)
+            above[w] |= f->groups[a].above[w];
+        bit_set(above, a);
+    }
 }
 
 void group_edges(Fuse *f, int g)
 {
-    for (int i = 0; i < f->n; i++)
-        if (bit_get(f->groups[g].reads, i) && f->owner[i] >= 0 && f->owner[i] != g)
-            bit_set(f->groups[g].before, f->owner[i]);
+    for (int w = 0; w < f->node_words; w++)
+        for (uint64_t set = f->groups[g].reads[w]; set; set &= set - 1) {
+            const int owner = f->owner[w * 64 + __builtin_ctzll(set)];
+            if (owner >= 0 && owner != g)
+                group_precede(f, owner, g);
+        }
 }
 
 /* ---- one group: space, loops, reads ---- */
@@ -326,13 +340,22 @@ static bool epilogue_fits(const Fuse *f, Group *g)
     return true;
 }
 
+static void note_read(Fuse *f, int id, const Node *n)
+{
+    if (!f->readers[n->id])
+        f->readers[n->id] =
+            arena_array(f->scratch, (size_t)f->group_words, sizeof *f->readers[n->id]);
+    bit_set(f->readers[n->id], id);
+    bit_set(f->groups[id].reads, n->id);
+}
+
 static void collect_reads(Fuse *f, int id)
 {
     Group *g = &f->groups[id];
     memset(g->reads, 0, (size_t)f->node_words * sizeof *g->reads);
     for (int i = 0; i < f->visits.n; i++)
         if (f->visits.v[i].external)
-            bit_set(g->reads, f->visits.v[i].node->id);
+            note_read(f, id, f->visits.v[i].node);
 }
 
 static bool in_place_fits(const Fuse *f, const Buffer *state)
@@ -428,19 +451,37 @@ static Item *joined_items(const Fuse *f, const Group *x, const Group *y, int *n)
     return items;
 }
 
+static void bit_clear(uint64_t *set, int i)
+{
+    set[i / 64] &= ~((uint64_t)1 << (i % 64));
+}
+
+/* b takes a's place in the order too. */
 static void move_edges(Fuse *f, int a, int b)
 {
-    for (int i = 0; i < f->n_groups; i++)
-        if (bit_get(f->groups[i].before, a)) {
-            f->groups[i].before[a / 64] &= ~((uint64_t)1 << (a % 64));
-            if (i != b)
-                bit_set(f->groups[i].before, b);
-        }
+    Group *from = &f->groups[a], *to = &f->groups[b];
     for (int w = 0; w < f->group_words; w++) {
-        f->groups[b].before[w] |= f->groups[a].before[w];
-        f->groups[a].before[w] = 0;
+        to->before[w] |= from->before[w];
+        to->above[w] |= from->above[w];
+        from->before[w] = from->above[w] = 0;
     }
-    f->groups[b].before[b / 64] &= ~((uint64_t)1 << (b % 64));
+    bit_clear(to->before, a);
+    bit_clear(to->before, b);
+    bit_clear(to->above, a);
+    bit_clear(to->above, b);
+    for (int i = 0; i < f->n_groups; i++) {
+        Group *g = &f->groups[i];
+        if (i == b || !(bit_get(g->above, a) || bit_get(g->above, b)))
+            continue;
+        for (int w = 0; w < f->group_words; w++)
+            g->above[w] |= to->above[w];
+        bit_set(g->above, b);
+        bit_clear(g->above, a);
+        if (bit_get(g->before, a)) {
+            bit_clear(g->before, a);
+            bit_set(g->before, b);
+        }
+    }
 }
 
 bool group_try_merge(Fuse *f, int a, int b)

@@ -58,7 +58,7 @@ GradProgram grad_library_program(const int *which, int n, uint64_t seed);
 
 /* ---- check_grad_measure.c ---- */
 
-/* Compiles the program for n_models models, each with its own parameters; prints and counts the cases whose gradients
+/* Compiles the program for n_models models (one: without optimisation, which is faster), each with its own parameters; prints and counts the cases whose gradients
  * differ from the differences.  If it does not compile or diverges, all its cases fail. */
 int grad_measure(const GradProgram *p, int n_models, uint64_t seed);
 

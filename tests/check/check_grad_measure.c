@@ -282,7 +282,7 @@ static bool compare(hftac_array *a, const GradProgram *program, Probe *probes, i
 
 static hftac_array *compile(const GradProgram *p, int n_models, const char *path)
 {
-    static const char *const options[] = {"--precision=fp64", NULL};
+    const char *const options[] = {"--precision=fp64", n_models == 1 ? "-O0" : "-O2", NULL};
     FILE *f = fopen(path, "w");
     if (!f || fputs(p->text, f) < 0 || fclose(f))
         fatal("cannot write '%s'", path);
