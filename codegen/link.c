@@ -1,4 +1,4 @@
-/* Linking with ld: one object in, one shared object out, nothing else. */
+/* Linking with ld: objects in, one shared object out, nothing else. */
 #include <errno.h>
 #include <fcntl.h>
 #include <spawn.h>
@@ -89,26 +89,37 @@ static const char *trimmed(Arena *a, const char *s)
     return arena_strndup(a, s, n);
 }
 
-bool link_shared(Arena *a, const char *object, const char *path, bool verbose,
-                 const char **error, bool *tool_missing)
+static char *const *link_command(Arena *a, int n, const char *const *objects,
+                                 const char *output)
 {
-    char *temporary = arena_printf(a, "%s.tmp%ld", path, (long)getpid());
-    char *args[] = {"ld",
-                    "-shared",
-                    "-z",
-                    "noexecstack",
-                    "-z",
-                    "defs",
-                    "-z",
-                    "relro",
-                    "-z",
-                    "now",
-                    "--hash-style=gnu",
-                    "--build-id=none",
-                    "-o",
-                    temporary,
-                    arena_strdup(a, object),
-                    NULL};
+    static const char *const fixed[] = {"ld",
+                                        "-shared",
+                                        "-z",
+                                        "noexecstack",
+                                        "-z",
+                                        "defs",
+                                        "-z",
+                                        "relro",
+                                        "-z",
+                                        "now",
+                                        "--hash-style=gnu",
+                                        "--build-id=none",
+                                        "-o"};
+    const int n_fixed = (int)(sizeof fixed / sizeof *fixed);
+    char **args = arena_array(a, (size_t)(n_fixed + n + 2), sizeof *args);
+    for (int i = 0; i < n_fixed; i++)
+        args[i] = arena_strdup(a, fixed[i]);
+    args[n_fixed] = arena_strdup(a, output);
+    for (int i = 0; i < n; i++)
+        args[n_fixed + 1 + i] = arena_strdup(a, objects[i]);
+    return args;
+}
+
+bool link_objects(Arena *a, int n, const char *const *objects, const char *path, bool verbose,
+                  const char **error, bool *tool_missing)
+{
+    const char *temporary = arena_printf(a, "%s.tmp%ld", path, (long)getpid());
+    char *const *args = link_command(a, n, objects, temporary);
     *tool_missing = false;
     if (verbose)
         print_command(args);
@@ -123,4 +134,10 @@ bool link_shared(Arena *a, const char *object, const char *path, bool verbose,
         return false;
     }
     return true;
+}
+
+bool link_shared(Arena *a, const char *object, const char *path, bool verbose,
+                 const char **error, bool *tool_missing)
+{
+    return link_objects(a, 1, &object, path, verbose, error, tool_missing);
 }

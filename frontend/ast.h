@@ -89,7 +89,8 @@ struct Ast {
     int height; /* of the tree: 1 for a leaf; the parser refuses more than AST_MAX_HEIGHT */
     int n;
     Ast **kid;
-    const Type *type; /* set by the elaboration on a TARGETV of the model's body whose value is a tensor */
+    /* Set by the elaboration on a TARGETV of the model's body whose value is a tensor; flag: at times it is another type. */
+    const Type *type;
 };
 
 enum { AST_MAX_HEIGHT = 1000 };

@@ -142,7 +142,7 @@ struct Frame {
     int errors;   /* diag_errors when it began */
     bool library; /* stops at its first error: what follows from it tells the user nothing */
     const char *return_hint; /* names the node returned */
-    /* FRAME_OPTIM: which states `state` makes. */
+    /* FRAME_OPTIM, FRAME_SCHED (prefix): which states `state` makes. */
     const char *state_prefix, *state_suffix;
     const Shape *state_shape;
     DType state_dtype;
@@ -288,6 +288,7 @@ struct Elab {
     Objective *objectives; /* of `update` clauses */
     int n_objectives, cap_objectives;
     int64_t accumulate; /* batches that make one step */
+    int n_schedules;    /* whose bodies have been run in the train graph */
 };
 
 typedef struct Arg {

@@ -68,6 +68,9 @@ typedef struct Cut {
     Shape result;
     int axis;
     int scanned; /* axis of the operand that a loop's counter goes through, -1 */
+    int picked;  /* axis of the result along which a tensor picks elements, -1 */
+    Value picks; /* that tensor */
+    SrcRange picks_loc;
 } Cut;
 
 static void cut_keep(Cut *c, const Shape *s)
@@ -111,9 +114,16 @@ static bool cut_sub(Elab *e, const Ast *sub, const Shape *s, Cut *c)
         diag_error(e->diag, sub->loc, "an index is outside axis %d", a);
         return false;
     }
-    if (v.kind == V_TENSOR && !v.weak) {
-        diag_error(e->diag, sub->loc, "a tensor as index is not yet supported; use gather");
-        return false;
+    if (v.kind == V_TENSOR && (!v.weak || v.node->type.shape.rank > 0)) {
+        if (c->picked >= 0) {
+            diag_error(e->diag, sub->loc, "only one tensor can be an index; use gather");
+            return false;
+        }
+        c->picked = c->result.rank;
+        c->picks = v;
+        c->picks_loc = sub->loc;
+        cut_keep(c, s);
+        return true;
     }
     int64_t i;
     if (!element_index(
@@ -127,6 +137,16 @@ static bool cut_sub(Elab *e, const Ast *sub, const Shape *s, Cut *c)
     return true;
 }
 
+/* The elements that a tensor of integers names along an axis: a function of the library. */
+static Value pick(Elab *e, Value x, const Cut *c, SrcRange at)
+{
+    Global *g = global_find(e, "elements_at", true);
+    const Value fn = g ? global_value(e, g, at) : value_error();
+    Arg arg[3] = {{.v = x, .loc = at}, {.v = value_int(c->picked), .loc = at}, {.v = c->picks, .loc = c->picks_loc}};
+    const Args args = {.a = arg, .n = 3, .loc = at, .name_loc = at};
+    return call_value(e, &fn, &args);
+}
+
 static Value index_tensor(Elab *e, const Ast *t, const Value *base)
 {
     const Shape *s = &base->node->type.shape;
@@ -137,7 +157,7 @@ static Value index_tensor(Elab *e, const Ast *t, const Value *base)
         diag_error(e->diag, t->loc, "%d indices into %s", given, value_what(e, base));
         return value_error();
     }
-    Cut c = {.result = shape_scalar(), .scanned = -1};
+    Cut c = {.result = shape_scalar(), .scanned = -1, .picked = -1};
     bool dots = false;
     for (int i = 1; i < t->n; i++) {
         const Ast *sub = t->kid[i];
@@ -157,7 +177,8 @@ static Value index_tensor(Elab *e, const Ast *t, const Value *base)
                            : build_slice(&e->b, base->node, c.start.v, c.step.v, c.size.v);
     if (c.scanned >= 0)
         n = loop_scan(e, n, c.scanned);
-    return value_node(n ? build_reshape(&e->b, n, &c.result) : NULL, base->weak);
+    const Value x = value_node(n ? build_reshape(&e->b, n, &c.result) : NULL, base->weak);
+    return c.picked < 0 || x.kind == V_ERROR ? x : pick(e, x, &c, t->loc);
 }
 
 Value eval_index(Elab *e, const Ast *t)

@@ -8,53 +8,13 @@
  *
  * What does not depend on the round is moved in front of the loop.  Random values of all rounds are drawn there at once,
  * so that no two rounds share a draw. */
-#include "frontend/elab.h"
+#include "frontend/elab_loop.h"
 
 #include <string.h>
-
-#include "ir/loop.h"
 
 enum {
     LOOP_FROM = 8, /* rounds, if the options say nothing */
     MAX_TRIALS = 5
-};
-
-/* A name of the scope that the body gives a new value. */
-typedef struct Carried {
-    const char *name;
-    Value before;
-    Type type; /* of the argument */
-    bool weak;
-    Node *arg;
-    Value after;
-} Carried;
-
-/* name[t] = v: collected. */
-typedef struct Collected {
-    const char *name;
-    Value before;
-    int64_t step, base;
-    Node *value;
-    bool weak;
-    SrcRange loc;
-} Collected;
-
-struct LoopTrial {
-    Elab *e;
-    const Ast *repeat;
-    int64_t first, step, count; /* the counter: first + step * round */
-    Builder outer;
-    LoopDraft draft;
-    Graph *graph;
-    Node *rounds; /* 0 .. count - 1, outside */
-    Carried *carried;
-    int n_carried, cap_carried;
-    Collected *collected;
-    int n_collected, cap_collected;
-    Node **moved; /* by id in graph: the copy outside */
-    int cap_moved;
-    bool *varies; /* by id in graph */
-    int n_varies;
 };
 
 /* ---- what a trial may have touched, for when it fails ---- */
@@ -63,6 +23,7 @@ typedef struct Snapshot {
     Scope scope;
     LayerRec *layers;
     StateRec *states;
+    Current *currents;
     int n_layers, n_states, n_module_states, n_currents, n_faults, n_marks, n_nodes;
     bool gave_up;
     Builder b;
@@ -96,6 +57,7 @@ static Snapshot snapshot_take(Elab *e)
     s.scope.cap = s.scope.n + 1;
     s.layers = copied(e, e->layers, (size_t)e->n_layers, sizeof *s.layers);
     s.states = copied(e, e->states, (size_t)e->n_states, sizeof *s.states);
+    s.currents = copied(e, e->currents, (size_t)e->n_currents, sizeof *s.currents);
     return s;
 }
 
@@ -103,13 +65,14 @@ static Snapshot snapshot_take(Elab *e)
 static void snapshot_restore(Elab *e, const Snapshot *s)
 {
     e->frame->scope = s->scope;
-    e->frame->scope.v =
-        copied(e, s->scope.v, (size_t)s->scope.n, sizeof *e->frame->scope.v);
+    e->frame->scope.v = copied(e, s->scope.v, (size_t)s->scope.n, sizeof *e->frame->scope.v);
     e->frame->scope.cap = s->scope.n + 1;
     if (s->n_layers)
         memcpy(e->layers, s->layers, (size_t)s->n_layers * sizeof *s->layers);
     if (s->n_states)
         memcpy(e->states, s->states, (size_t)s->n_states * sizeof *s->states);
+    if (s->n_currents)
+        memcpy(e->currents, s->currents, (size_t)s->n_currents * sizeof *s->currents);
     e->n_layers = s->n_layers;
     e->n_states = s->n_states;
     e->module->n_states = s->n_module_states;
@@ -121,215 +84,6 @@ static void snapshot_restore(Elab *e, const Snapshot *s)
     e->b.graph->n_nodes = s->n_nodes;
     e->frame->self = s->self;
     e->frame->returned = s->returned;
-}
-
-static bool refuse(LoopTrial *t, const char *why)
-{
-    diag_error(t->e->diag, t->repeat->loc, "no loop: %s", why);
-    return false;
-}
-
-/* ---- nodes that do not depend on the round ---- */
-
-static bool inside(const LoopTrial *t, const Node *n)
-{
-    return n->id < t->graph->n_nodes && t->graph->nodes[n->id] == n;
-}
-
-static bool varies(LoopTrial *t, const Node *n)
-{
-    if (!inside(t, n) || t->n_varies == t->graph->n_nodes)
-        return inside(t, n) && t->varies[n->id];
-    bool *known = arena_array(t->e->arena, (size_t)t->graph->n_nodes + 1, sizeof *known);
-    if (t->n_varies)
-        memcpy(known, t->varies, (size_t)t->n_varies * sizeof *known);
-    for (; t->n_varies < t->graph->n_nodes; t->n_varies++) {
-        const Node *x = t->graph->nodes[t->n_varies];
-        known[x->id] = node_is_arg(x);
-        for (int i = 0; i < x->n_in; i++)
-            known[x->id] |= inside(t, x->in[i]) && known[x->in[i]->id];
-    }
-    t->varies = known;
-    return known[n->id];
-}
-
-static Node *move_leaf(LoopTrial *t, const Node *n)
-{
-    Builder b = t->outer;
-    b.loc = n->loc;
-    switch (op_info(n->op)->data) {
-    case LEAF_INPUT:
-        return build_input(&b, n->attrs.leaf.name);
-    case LEAF_STATE:
-        return build_state(&b, n->attrs.leaf.name);
-    case LEAF_HYPER:
-        return build_hyper(&b, n->attrs.leaf.name);
-    case LEAF_SCALAR:
-        return build_scalar(&b, n->attrs.leaf.name);
-    case LEAF_SEED:
-        return build_seed(&b);
-    default:
-        return graph_append(b.graph, n);
-    }
-}
-
-/* The node outside that has the value of n, which does not vary. */
-static Node *move_out(LoopTrial *t, Node *n)
-{
-    if (!inside(t, n))
-        return n;
-    if (t->cap_moved < t->graph->n_nodes) {
-        const int cap = 2 * t->graph->n_nodes;
-        Node **moved = arena_array(t->e->arena, (size_t)cap, sizeof *moved);
-        if (t->cap_moved)
-            memcpy(moved, t->moved, (size_t)t->cap_moved * sizeof *moved);
-        t->moved = moved;
-        t->cap_moved = cap;
-    }
-    if (t->moved[n->id])
-        return t->moved[n->id];
-    Node *copy;
-    if (op_info(n->op)->kind == KIND_LEAF) {
-        copy = move_leaf(t, n);
-    } else {
-        Node m = *n;
-        m.in = arena_array(t->e->arena, (size_t)n->n_in + 1, sizeof *m.in);
-        for (int i = 0; i < n->n_in; i++)
-            m.in[i] = move_out(t, n->in[i]);
-        copy = graph_append(t->outer.graph, &m);
-    }
-    return t->moved[n->id] = copy;
-}
-
-/* ---- the counter ---- */
-
-static Value counter_value(int64_t step, int64_t base)
-{
-    if (step == 0)
-        return value_int(base);
-    return (Value){.kind = V_COUNTER, .counter = {step, base}};
-}
-
-static bool whole_number(const Value *v, int64_t *out)
-{
-    if (v->kind != V_NUM || !v->integer || v->num < -1e9 || v->num > 1e9)
-        return false;
-    *out = (int64_t)v->num;
-    return true;
-}
-
-bool loop_counter_binary(OpCode op, const Value *a, const Value *b, Value *out)
-{
-    int64_t n = 0;
-    const bool left = a->kind == V_COUNTER, right = b->kind == V_COUNTER;
-    if (left && right && (op == OP_ADD || op == OP_SUB)) {
-        const int64_t sign = op == OP_ADD ? 1 : -1;
-        *out = counter_value(a->counter.step + sign * b->counter.step,
-                             a->counter.base + sign * b->counter.base);
-        return true;
-    }
-    if (left == right || !whole_number(left ? b : a, &n))
-        return false;
-    const int64_t step = left ? a->counter.step : b->counter.step;
-    const int64_t base = left ? a->counter.base : b->counter.base;
-    if (op == OP_ADD)
-        *out = counter_value(step, base + n);
-    else if (op == OP_MUL && n > -1000 && n < 1000)
-        *out = counter_value(step * n, base * n);
-    else if (op == OP_SUB)
-        *out = left ? counter_value(step, base - n) : counter_value(-step, n - base);
-    else
-        return false;
-    return true;
-}
-
-Value loop_counter_tensor(Elab *e, const Value *v)
-{
-    LoopTrial *t = e->loop;
-    if (t == NULL)
-        return value_error();
-    if (t->rounds == NULL) {
-        const Shape line = {.rank = 1, .dim = {t->count}};
-        Builder b = t->outer;
-        b.hint = "rounds";
-        t->rounds = build_iota(&b, &line, 0);
-    }
-    Builder b = e->b;
-    b.hint = "round";
-    Node *n = loop_scanned(&t->draft, t->rounds);
-    n = build2(&b, OP_MUL, n, build_const(&b, DT_I64, (double)v->counter.step));
-    n = build2(&b, OP_ADD, n, build_const(&b, DT_I64, (double)v->counter.base));
-    return value_node(n, true);
-}
-
-bool loop_counter_index(Elab *e, const Value *v, int64_t n, int64_t *start, int64_t *step,
-                        int64_t *size)
-{
-    const LoopTrial *t = e->loop;
-    if (t == NULL)
-        return false;
-    const int64_t lo = v->counter.base, hi = lo + v->counter.step * (t->count - 1);
-    const bool front = lo >= 0 && hi >= 0 && lo < n && hi < n;
-    const bool back = lo < 0 && hi < 0 && lo >= -n && hi >= -n;
-    *start = back ? lo + n : lo;
-    *step = v->counter.step;
-    *size = t->count;
-    return front || back;
-}
-
-Node *loop_scan(Elab *e, Node *x, int axis)
-{
-    LoopTrial *t = e->loop;
-    if (x == NULL || t == NULL)
-        return NULL;
-    if (varies(t, x)) {
-        refuse(t, "it takes an element of what changes from round to round");
-        return NULL;
-    }
-    int64_t perm[MAX_RANK] = {axis};
-    for (int i = 0, n = 1; i < x->type.shape.rank; i++)
-        if (i != axis)
-            perm[n++] = i;
-    Builder b = t->outer;
-    b.loc = e->b.loc;
-    return loop_scanned(&t->draft, build_permute(&b, move_out(t, x), perm));
-}
-
-Node *loop_random(Elab *e, const char *path, const Shape *shape, Node *step)
-{
-    LoopTrial *t = e->loop;
-    Shape all = {.rank = shape->rank + 1, .dim = {t->count}};
-    if (all.rank > MAX_RANK) {
-        refuse(t, "its random values have too many axes");
-        return NULL;
-    }
-    for (int i = 1; i < all.rank; i++)
-        all.dim[i] = shape->dim[i - 1];
-    e->loop = NULL; /* of all rounds at once */
-    Node *bits = random_bits(e, path, &all, step);
-    e->loop = t;
-    return loop_scan(e, bits, 0);
-}
-
-bool loop_collect(Elab *e, const Ast *target, const Value *index, const Value *v)
-{
-    LoopTrial *t = e->loop;
-    if (t == NULL || strcmp(target->name, "self") == 0 || v->kind != V_TENSOR || v->weight)
-        return t != NULL && refuse(t, "it collects what is no tensor");
-    for (int i = 0; i < t->n_collected; i++) {
-        Collected *c = &t->collected[i];
-        if (strcmp(c->name, target->name) != 0)
-            continue;
-        if (c->value != NULL)
-            return refuse(t, "it gives an element two values");
-        c->step = index->counter.step;
-        c->base = index->counter.base;
-        c->value = v->node;
-        c->weak = v->weak;
-        c->loc = target->loc;
-        return true;
-    }
-    return refuse(t, "it collects in a list of another body");
 }
 
 /* ---- names ---- */
@@ -348,12 +102,11 @@ static void note_element(LoopTrial *t, const Ast *target)
         if (strcmp(t->collected[i].name, target->name) == 0)
             return;
     if (t->n_collected == t->cap_collected)
-        t->collected = arena_grow(t->e->arena, t->collected, &t->cap_collected,
-                                  sizeof *t->collected);
+        t->collected =
+            arena_grow(t->e->arena, t->collected, &t->cap_collected, sizeof *t->collected);
     const Binding *b = scope_find(&t->e->frame->scope, target->name);
-    t->collected[t->n_collected++] =
-        (Collected){.name = target->name,
-                    .before = b != NULL ? b->value : value_list(t->e, 0, NULL)};
+    t->collected[t->n_collected++] = (Collected){
+        .name = target->name, .before = b != NULL ? b->value : value_list(t->e, 0, NULL)};
 }
 
 /* A number is a scalar tensor at first; anything that cannot change from round to round is left alone. */
@@ -364,8 +117,7 @@ static void note_name(LoopTrial *t, const Ast *target)
         return;
     Carried c = {.name = target->name, .before = b->value, .weak = true};
     if (b->value.kind == V_TENSOR) {
-        c.type = (Type){.dtype = b->value.node->type.dtype,
-                        .shape = b->value.node->type.shape};
+        c.type = (Type){.dtype = b->value.node->type.dtype, .shape = b->value.node->type.shape};
         c.weak = b->value.weak;
     } else if (value_is_number(&b->value)) {
         c.type = (Type){.dtype = b->value.kind == V_BOOL ? DT_BOOL
@@ -375,8 +127,7 @@ static void note_name(LoopTrial *t, const Ast *target)
         return;
     }
     if (t->n_carried == t->cap_carried)
-        t->carried =
-            arena_grow(t->e->arena, t->carried, &t->cap_carried, sizeof *t->carried);
+        t->carried = arena_grow(t->e->arena, t->carried, &t->cap_carried, sizeof *t->carried);
     t->carried[t->n_carried++] = c;
 }
 
@@ -404,7 +155,7 @@ static void note_targets(LoopTrial *t, const Ast *s)
 static Node *initial_value(LoopTrial *t, const Carried *c)
 {
     Builder b = t->outer;
-    b.hint = c->name;
+    b.hint = elab_join(t->e, t->e->frame->prefix, c->name);
     if (value_is_number(&c->before))
         return build_full(&b, c->type.dtype, &c->type.shape, value_number(&c->before));
     Node *n = c->before.node;
@@ -426,15 +177,15 @@ static void bind_names(LoopTrial *t)
         t->collected[i].value = NULL;
         scope_bind(e, &e->frame->scope, t->collected[i].name, value_error(), t->repeat->loc);
     }
-    scope_bind(e, &e->frame->scope, t->repeat->kid[2]->name, counter_value(t->step, t->first),
-               t->repeat->kid[2]->loc);
+    scope_bind(e, &e->frame->scope, t->repeat->kid[2]->name,
+               loop_counter_value(t->step, t->first), t->repeat->kid[2]->loc);
 }
 
-static bool touched(LoopTrial *t, const Snapshot *s)
+static bool touched(const LoopTrial *t, const Snapshot *s)
 {
     const Elab *e = t->e;
     for (int i = 0; i < s->n_currents; i++)
-        if (e->currents[i].written && inside(t, e->currents[i].now))
+        if (e->currents[i].now != s->currents[i].now)
             return true;
     for (int i = s->n_currents; i < e->n_currents; i++)
         if (e->currents[i].written)
@@ -467,7 +218,7 @@ static bool run_trial(LoopTrial *t, const Snapshot *s)
     e->loop = NULL;
     e->b = s->b;
     if (diag_errors(e->diag) == errors && touched(t, s))
-        refuse(t, "it makes or changes what outlives a round");
+        loop_refuse(t, "it makes or changes what outlives a round");
     return diag_errors(e->diag) == errors;
 }
 
@@ -483,9 +234,8 @@ static bool adapt(LoopTrial *t, Carried *c, bool *same)
     c->after = b->value;
     if (value_is_number(&c->after)) {
         Builder in = {.graph = t->graph, .loc = t->repeat->loc, .hint = c->name};
-        c->after = value_node(build_full(&in, c->type.dtype, &c->type.shape,
-                                         value_number(&c->after)),
-                              c->weak);
+        c->after = value_node(
+            build_full(&in, c->type.dtype, &c->type.shape, value_number(&c->after)), c->weak);
     }
     if (c->after.kind == V_COUNTER) {
         Builder in = {.graph = t->graph, .loc = t->repeat->loc, .hint = c->name};
@@ -496,13 +246,13 @@ static bool adapt(LoopTrial *t, Carried *c, bool *same)
         t->e->loop = NULL;
     }
     if (c->after.kind != V_TENSOR || c->after.weight)
-        return refuse(t, "a value changes its kind");
+        return loop_refuse(t, "a value changes its kind");
     const Type *next = &c->after.node->type;
     const bool shape = shape_equal(&next->shape, &c->type.shape);
     const bool dtype = next->dtype == c->type.dtype;
     const bool scalar = c->type.shape.rank == 0;
     if ((!shape && !scalar) || (!dtype && !c->weak))
-        return refuse(t, "a value changes its type");
+        return loop_refuse(t, "a value changes its type");
     if (shape && dtype && c->weak == c->after.weak && marks_equal(&next->shape, &c->type.shape))
         return true;
     *same = false;
@@ -519,38 +269,11 @@ static bool adapt_all(LoopTrial *t, bool *same)
             return false;
     for (int i = 0; i < t->n_collected; i++)
         if (t->collected[i].value == NULL || t->collected[i].before.kind != V_LIST)
-            return refuse(t, "a list does not get one element a round");
+            return loop_refuse(t, "a list does not get one element a round");
     return true;
 }
 
 /* ---- the trial has held ---- */
-
-/* n as a node of the body. */
-static Node *in_body(LoopTrial *t, Node *n)
-{
-    if (varies(t, n))
-        return n;
-    if (inside(t, n) && n->op == OP_CONST && n->attrs.value.data.n == 1)
-        return n;
-    return loop_invariant(&t->draft, move_out(t, n));
-}
-
-/* What does not vary leaves the body's graph, except for constants that it reads. */
-static void close_body(LoopTrial *t)
-{
-    Graph *g = t->graph;
-    const int n = g->n_nodes;
-    for (int i = 0; i < n; i++)
-        for (int k = 0; varies(t, g->nodes[i]) && k < g->nodes[i]->n_in; k++)
-            g->nodes[i]->in[k] = in_body(t, g->nodes[i]->in[k]);
-    varies(t, g->nodes[g->n_nodes - 1]);
-    int kept = 0;
-    for (int i = 0; i < g->n_nodes; i++)
-        if (t->varies[i] || g->nodes[i]->op == OP_CONST)
-            g->nodes[kept++] = g->nodes[i];
-    g->n_nodes = kept;
-    graph_sort(g);
-}
 
 /* A name that the body has made: its value after the last round. */
 typedef struct Left {
@@ -570,17 +293,17 @@ static bool leave_name(LoopTrial *t, const Binding *b, Left *left)
         return true;
     }
     if (v->kind == V_LIST || v->kind == V_LAYER || v->kind == V_ERROR)
-        return refuse(t, "it leaves a list or a layer");
+        return loop_refuse(t, "it leaves a list or a layer");
     if (v->kind != V_TENSOR)
         return true;
-    if (!varies(t, v->node)) {
-        left->value.node = move_out(t, v->node);
+    if (!loop_varies(t, v->node)) {
+        left->value.node = loop_move_out(t, v->node);
         return true;
     }
     const Type type = {.dtype = v->node->type.dtype, .shape = v->node->type.shape};
     Builder b0 = t->outer;
-    b0.hint = b->name;
-    loop_carried(&t->draft, b->name, build_full(&b0, type.dtype, &type.shape, 0), &type);
+    b0.hint = elab_join(t->e, t->e->frame->prefix, b->name);
+    loop_carried(&t->draft, b0.hint, build_full(&b0, type.dtype, &type.shape, 0), &type);
     loop_next(&t->draft, v->node);
     left->result = t->draft.n_next - 1;
     left->weak = v->weak;
@@ -680,10 +403,10 @@ static bool finish(LoopTrial *t, const Snapshot *s)
     for (int i = 0; i < t->n_collected; i++)
         loop_stack(&t->draft, t->collected[i].value);
     for (int i = 0; i < t->draft.n_next; i++)
-        t->draft.next[i] = in_body(t, t->draft.next[i]);
+        t->draft.next[i] = loop_in_body(t, t->draft.next[i]);
     for (int i = 0; i < t->draft.n_stack; i++)
-        t->draft.stack[i] = in_body(t, t->draft.stack[i]);
-    close_body(t);
+        t->draft.stack[i] = loop_in_body(t, t->draft.stack[i]);
+    loop_close_body(t);
     Node *loop = loop_end(&t->draft, elab_join(e, e->frame->prefix, "loop"));
     graph_drop_dead(t->graph);
     bind_results(t, loop, left, n_left);
@@ -702,17 +425,17 @@ static bool try_loop(LoopTrial *t, const Snapshot *s)
         if (same)
             return finish(t, s);
     }
-    return refuse(t, "a value changes its type again and again");
+    return loop_refuse(t, "a value changes its type again and again");
 }
 
 /* first + step * i for all of them? */
 static bool is_progression(const Value *v, int n, LoopTrial *t)
 {
-    if (!whole_number(&v[0], &t->first) || n < 2)
+    if (!loop_whole_number(&v[0], &t->first) || n < 2)
         return false;
     for (int i = 1; i < n; i++) {
         int64_t x;
-        if (!whole_number(&v[i], &x))
+        if (!loop_whole_number(&v[i], &x))
             return false;
         if (i == 1)
             t->step = x - t->first;
@@ -727,7 +450,6 @@ static bool may_loop(const Elab *e, const Ast *s, int n)
     const int from = e->options->loop_from > 0 ? e->options->loop_from : LOOP_FROM;
     const bool run_time = e->b.graph != e->scratch && e->constant == NULL;
     return n >= from && n >= 2 && s->n == 3 && e->loop == NULL && run_time &&
-           !e->in_objective &&
            (e->frame->kind == FRAME_FN || e->frame->kind == FRAME_BLOCK ||
             e->frame->kind == FRAME_MODEL);
 }
@@ -745,26 +467,4 @@ bool loop_repeat(Elab *e, const Ast *s, const Value *v, int n)
     if (!ok)
         snapshot_restore(e, &before);
     return ok;
-}
-
-Node *loop_restack(const Value *v, int n)
-{
-    Node *all = NULL;
-    for (int i = 0; i < n; i++) {
-        const Node *x = v[i].kind == V_TENSOR ? v[i].node : NULL;
-        const Node *slice = x != NULL && x->op == OP_RESHAPE ? x->in[0] : x;
-        if (slice == NULL || slice->op != OP_SLICE || !node_is_result(slice->in[0]))
-            return NULL;
-        const Shape *s = &slice->in[0]->type.shape;
-        if ((all != NULL && all != slice->in[0]) || s->dim[0] != n ||
-            slice->attrs.slice.start.v[0] != i || slice->attrs.slice.size.v[0] != 1 ||
-            x->type.shape.rank != s->rank - 1)
-            return NULL;
-        for (int k = 1; k < s->rank; k++)
-            if (slice->attrs.slice.size.v[k] != s->dim[k] ||
-                x->type.shape.dim[k - 1] != s->dim[k])
-                return NULL;
-        all = slice->in[0];
-    }
-    return all;
 }

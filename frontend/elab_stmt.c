@@ -99,14 +99,20 @@ static void bind_element(Elab *e, const Ast *target, Value v)
         scope_bind(e, &e->frame->scope, target->name, list, target->loc);
 }
 
-/* For --emit=hdl: the types of the model's own bindings. */
+/* For --emit=hdl: the types of the model's own bindings; none where one in a loop has several. */
 static void note_type(Elab *e, const Ast *target, const Value *v)
 {
-    if (e->frame->kind != FRAME_MODEL || v->kind != V_TENSOR || v->weak)
+    Ast *noted = (Ast *)target;
+    if (e->frame->kind != FRAME_MODEL)
         return;
+    if (v->kind != V_TENSOR || v->weak ||
+        (noted->type && !type_equal(noted->type, &v->node->type))) {
+        noted->flag = true;
+        return;
+    }
     Type *t = arena_alloc(e->arena, sizeof *t);
     *t = v->node->type;
-    ((Ast *)target)->type = t;
+    noted->type = t;
 }
 
 static void bind_target(Elab *e, const Ast *target, Value v)
@@ -156,7 +162,9 @@ static void exec_assign(Elab *e, const Ast *s)
 static const char *state_name(Elab *e, const char *name, StateRole *role)
 {
     const Frame *f = e->frame;
-    *role = f->kind == FRAME_OPTIM ? ROLE_OPTIM : ROLE_BUFFER;
+    *role = f->kind == FRAME_OPTIM || f->kind == FRAME_SCHED ? ROLE_OPTIM : ROLE_BUFFER;
+    if (f->kind == FRAME_SCHED)
+        return arena_printf(e->arena, "%s.%s", f->state_prefix, name);
     if (f->kind == FRAME_OPTIM)
         return arena_printf(e->arena, "%s.%s.%s", f->state_prefix, name, f->state_suffix);
     return elab_join(e, f->path, name);
@@ -168,8 +176,9 @@ static void exec_state(Elab *e, const Ast *s)
     const Ast *init = ast_kid(s, 1);
     Type type = {.dtype = f->state_dtype};
     Dist dist = {.arg = {value_int(0)}, .loc = s->loc};
-    if (!frame_owns(f) && f->kind != FRAME_OPTIM) {
-        diag_error(e->diag, s->loc, "`state` belongs in a block, a model or an optimizer");
+    if (!frame_owns(f) && f->kind != FRAME_OPTIM && f->kind != FRAME_SCHED) {
+        diag_error(e->diag, s->loc,
+                   "`state` belongs in a block, a model, an optimizer or a schedule");
         return;
     }
     if (ast_kid(s, 0) != NULL) {

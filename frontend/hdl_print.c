@@ -74,7 +74,8 @@ static void body(Printer *p, const Ast *t);
 static void filled_type(Printer *p, const Ast *target)
 {
     const Type *t = target->type;
-    if (!p->m || !p->in_model || !t || target->kid[0] || target->kid[1])
+    if (!p->m || !p->in_model || !t || target->flag || target->kid[0] || target->kid[1] ||
+        !strcmp(target->name, "_"))
         return;
     text_printf(p->out, " : %s[", dtype_text(t->dtype));
     for (int i = 0; i < t->shape.rank; i++) {

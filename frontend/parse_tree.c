@@ -146,10 +146,10 @@ static unsigned allowed_in(AstKind decl)
     const unsigned plain = AT(AST_ASSIGN) | AT(AST_IF) | AT(AST_REPEAT);
     switch (decl) {
     case AST_FN:
-    case AST_SCHEDDEF:
         return plain | AT(AST_RETURN);
     case AST_BLOCK:
     case AST_OPTDEF:
+    case AST_SCHEDDEF:
         return plain | AT(AST_RETURN) | AT(AST_STATE) | AT(AST_NEXT);
     case AST_MODEL:
         return plain | AT(AST_INPUT) | AT(AST_TARGET) | AT(AST_LOSS) | AT(AST_METRIC) |

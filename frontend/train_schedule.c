@@ -1,6 +1,7 @@
 /* Schedules: the factor of the learning rate, per epoch or per step, one after the other. */
 #include "frontend/train.h"
 
+#include <math.h>
 #include <string.h>
 
 int param_named(const Ast *params, const char *name)
@@ -31,11 +32,37 @@ void bind_all(Elab *e, const Bound *b)
         scope_bind(e, &e->frame->scope, b->def->kid[0]->kid[i]->name, b->arg[i], b->loc[i]);
 }
 
+/* The metric that the last epoch ended with: the run writes it into a state, each model's own, when an epoch ends, and
+ * the step that sees it takes it away. */
+Value builtin_epoch_metric(const Call *c)
+{
+    static const char name[] = "schedule.metric";
+    Elab *e = c->e;
+    const Type type = {.dtype = DT_F64, .shape = shape_scalar()};
+    const Dist none = {.arg = {value_num(NAN, false)}, .loc = c->at};
+    bool inside = false;
+    for (const Frame *f = e->frame; f != NULL; f = f->up)
+        inside = inside || f->kind == FRAME_SCHED;
+    if (!inside) {
+        diag_error(e->diag, c->at, "epoch_metric belongs in a schedule");
+        return value_error();
+    }
+    if (module_state(e->module, name) == NULL &&
+        state_declare(e, name, &type, ROLE_OPTIM, &none, c->at).kind == V_ERROR)
+        return value_error();
+    state_next(e, name, build_const(&e->b, DT_F64, NAN), c->at);
+    return value_node(build_state(&e->b, name), true);
+}
+
 /* The factor of one schedule at `epoch`. */
 static Value schedule_factor(Elab *e, const Bound *b, Value epoch, Value epochs, Value lr)
 {
     diag_push_call(e->diag, b->call, b->def->name);
-    frame_push(e, FRAME_SCHED, b->def, "", "schedule");
+    Frame *f = frame_push(e, FRAME_SCHED, b->def, "", "schedule");
+    f->state_prefix = e->n_schedules == 0
+                          ? "schedule"
+                          : arena_printf(e->arena, "schedule.%d", e->n_schedules);
+    e->n_schedules++;
     bind_all(e, b);
     scope_bind(e, &e->frame->scope, "epoch", epoch, b->call);
     scope_bind(e, &e->frame->scope, "epochs", epochs, b->call);

@@ -209,6 +209,14 @@ static Node *known_arg(const LoopDraft *d, LoopRole role, const Node *operand)
     return NULL;
 }
 
+Node *loop_draft_operand(const LoopDraft *d, const Node *arg, LoopRole role)
+{
+    for (int i = 0; i < d->n_args; i++)
+        if (d->args[i].arg == arg)
+            return d->args[i].role == role ? d->args[i].operand : NULL;
+    return NULL;
+}
+
 Node *loop_carried(LoopDraft *d, const char *name, Node *init, const Type *type)
 {
     return init ? add_arg(d, LOOP_CARRIED, name, init, type) : NULL;
@@ -424,7 +432,8 @@ bool loop_trim(Graph *g, Node *loop)
     Arena *scratch = arena_new();
     bool *wanted = arena_array(scratch, (size_t)n_out + 1, sizeof *wanted);
     bool *needed = arena_array(scratch, (size_t)body->n_nodes + 1, sizeof *needed);
-    int *number = arena_array(scratch, (size_t)(n_in > n_out ? n_in : n_out) + 1, sizeof *number);
+    int *number =
+        arena_array(scratch, (size_t)(n_in > n_out ? n_in : n_out) + 1, sizeof *number);
     find_wanted(g, loop, wanted, needed);
     keep_outputs(g, loop, wanted, number);
     const int dropped = graph_drop_dead(body);

@@ -67,6 +67,8 @@ Node *loop_invariant(LoopDraft *d, Node *operand);
 void loop_next(LoopDraft *d, Node *value);
 /* The number among the stacked values; a value that is stacked already keeps its number. */
 int loop_stack(LoopDraft *d, Node *value);
+/* What an argument of that role stands for; NULL: it has another role. */
+Node *loop_draft_operand(const LoopDraft *d, const Node *arg, LoopRole role);
 /* Appends the LOOP node; NULL if it was given a NULL value (reported before). */
 Node *loop_end(LoopDraft *d, const char *hint);
 /* The node of result i. */

@@ -1,6 +1,8 @@
 /* Plans as text, and the nodes of a kernel. */
 #include "ir/plan.h"
 
+#include <string.h>
+
 #include "ir/loop.h"
 #include "ir/print.h"
 
@@ -93,7 +95,9 @@ static void print_buffer(Text *out, const Buffer *b, bool places)
     text_add(out, space_text[b->space]);
     if (has_name(b->space))
         text_printf(out, " \"%s\"", b->name);
-    if (places && has_offset(b->space))
+    if (places && b->given)
+        text_add(out, " outside");
+    else if (places && has_offset(b->space))
         text_printf(out, " at %lld", (long long)b->offset);
     if (places && (b->space == BUF_RESULT || b->space == BUF_OUTPUT || b->space == BUF_INPUT))
         text_printf(out, " number %d", b->index);
@@ -103,7 +107,7 @@ static void print_buffer(Text *out, const Buffer *b, bool places)
         return;
     if (b->shape.rank > 0)
         print_strides(out, b);
-    if (b->space == BUF_SHARED || b->space == BUF_SCRATCH)
+    if (buffer_is_planned(b))
         text_printf(out, " live=%d..%d", b->first, b->last);
 }
 
@@ -164,6 +168,14 @@ static void print_given(Text *out, const char *what, const char *name, const Buf
     text_add(out, "\n");
 }
 
+static void add_indented(Text *out, const char *lines)
+{
+    for (const char *end; (end = strchr(lines, '\n')); lines = end + 1) {
+        text_add(out, "    ");
+        text_addn(out, lines, (size_t)(end + 1 - lines));
+    }
+}
+
 /* The body's kernels, and with places how rounds see what is outside. */
 static void print_loop(Text *out, const EntryPlan *e, int at, bool places, Arena *a)
 {
@@ -176,7 +188,10 @@ static void print_loop(Text *out, const EntryPlan *e, int at, bool places, Arena
                 print_given(out, "arg", n->name, body->buffer[n->id]);
     }
     text_printf(out, "      rounds %lld {\n", (long long)k->loop->count);
-    print_kernels(out, body, places, a);
+    Text inside;
+    text_init(&inside, a);
+    print_kernels(&inside, body, places, a);
+    add_indented(out, inside.s);
     text_add(out, "      }\n");
     for (int i = 0; i < k->n_stores; i++) {
         text_printf(out, "      store %%%s -> ", k->stores[i].value->name);

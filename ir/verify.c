@@ -127,6 +127,9 @@ static const char *check_type(const Check *c, const Node *n)
 {
     const ShapeContext silent = {.arena = c->scratch};
     Type expected = {0};
+    const char *bad = node_is_loop(n) ? loop_check(n, c->module->arena) : NULL;
+    if (bad)
+        return fail_node(c, n, bad);
     if (!op_info(n->op)->shape(&silent, n, &expected))
         return fail_node(c, n, "operands and attributes do not fit (its shape rule fails)");
     if (op_info(n->op)->kind == KIND_LEAF)

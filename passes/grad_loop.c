@@ -259,8 +259,8 @@ static void find_varying(Reverse *r)
     r->varies = arena_array(r->scratch, (size_t)r->joint->n_nodes + 1, sizeof *r->varies);
     graph_foreach (r->joint, n) {
         if (node_is_arg(n))
-            r->varies[n->id] = n->id >= r->n ||
-                               loop_role(r->loop, n->attrs.slot.index) != LOOP_INVARIANT;
+            r->varies[n->id] =
+                n->id >= r->n || loop_role(r->loop, n->attrs.slot.index) != LOOP_INVARIANT;
         for (int i = 0; i < n->n_in; i++)
             r->varies[n->id] |= r->varies[n->in[i]->id];
     }
@@ -339,10 +339,9 @@ static Node *lift_einsum(const Reverse *r, const Node *v)
         return NULL;
     const char letter = unused_letter(v->attrs.einsum.spec);
     const char round[] = {letter, '\0'};
-    const char *spec =
-        arena_printf(arena_of(r), "%s%.*s,%s%.*s->%.*s", r->varies[v->in[0]->id] ? round : "",
-                     s.n_a, s.a, r->varies[v->in[1]->id] ? round : "", s.n_b, s.b, s.n_out,
-                     s.out);
+    const char *spec = arena_printf(
+        arena_of(r), "%s%.*s,%s%.*s->%.*s", r->varies[v->in[0]->id] ? round : "", s.n_a, s.a,
+        r->varies[v->in[1]->id] ? round : "", s.n_b, s.b, s.n_out, s.out);
     return build_einsum(r->c->b, rounds_of(r, v->in[0]), rounds_of(r, v->in[1]), spec);
 }
 
@@ -352,8 +351,7 @@ static Node *lift_sum(const Reverse *r, const Node *v)
     const IntList *own = &v->attrs.axes.dims;
     for (int i = 0; i < own->n; i++)
         dims[i + 1] = own->v[i] + 1;
-    Node *sum =
-        build_reduce(r->c->b, OP_SUM, rounds_of(r, v->in[0]), own->n + 1, dims, false);
+    Node *sum = build_reduce(r->c->b, OP_SUM, rounds_of(r, v->in[0]), own->n + 1, dims, false);
     return build_reshape(r->c->b, sum, &v->type.shape);
 }
 

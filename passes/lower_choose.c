@@ -9,7 +9,7 @@
 #include "ir/loop.h"
 #include "ir/shape.h"
 
-static const double price_copied = 1, price_strided = 2, price_rival = 1.25;
+static const double price_copied = 1, price_strided = 6, price_rival = 1.25;
 
 enum {
     TILES = 8,    /* sums that must run side by side to keep the multipliers busy */

@@ -178,7 +178,8 @@ void vfuse_groups(Fuse *f)
     for (int i = 0; i < f->graph->n_outputs; i++) {
         add_store(f, output_of(f, i)->value, f->output[i], vfuse_per_model(f, true));
         if (output_of(f, i)->value2)
-            add_store(f, output_of(f, i)->value2, f->output_value2[i], vfuse_per_model(f, true));
+            add_store(f, output_of(f, i)->value2, f->output_value2[i],
+                      vfuse_per_model(f, true));
     }
     settle_all(f);
 }

@@ -69,8 +69,8 @@ LoopPlan *loop_plan_new(Fuse *f, const Group *g)
 {
     const Node *loop = g->anchor;
     LoopPlan *l = arena_alloc(f->arena, sizeof *l);
-    *l = (LoopPlan){.count = loop->attrs.loop.count,
-                    .n_carried = (int)loop->attrs.loop.carried};
+    *l =
+        (LoopPlan){.count = loop->attrs.loop.count, .n_carried = (int)loop->attrs.loop.carried};
     l->place = arena_array(f->arena, (size_t)l->n_carried + 1, sizeof *l->place);
     for (int i = 0; i < l->n_carried; i++)
         for (int k = 0; k < 2; k++) {
@@ -198,12 +198,13 @@ static void find_buffers(BodyPlan *p)
 static void place_in_block(const Fuse *f, LoopPlan *l, const Group *g)
 {
     const EntryPlan *e = l->body;
-    const Type type = {.dtype = DT_U8,
-                       .shape = {.rank = 1, .dim = {round_up(e->scratch_bytes + e->shared_bytes)}}};
+    const Type type = {
+        .dtype = DT_U8,
+        .shape = {.rank = 1, .dim = {round_up(e->scratch_bytes + e->shared_bytes)}}};
     if (type.shape.dim[0] == 0)
         return;
-    Buffer *block = new_buffer(f, arena_printf(f->arena, "%s.block", g->anchor->name),
-                               space_of(g), &type);
+    Buffer *block =
+        new_buffer(f, arena_printf(f->arena, "%s.block", g->anchor->name), space_of(g), &type);
     add_own(f, l, block);
     for (int k = 0; k < e->n_kernels; k++) {
         const Kernel *kernel = &e->kernels[k];

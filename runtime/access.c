@@ -411,6 +411,30 @@ hftac_status hftac_set_epoch(hftac_array *a, int64_t epoch)
     return HFTAC_OK;
 }
 
+/* The state from which a schedule takes the metric that the epoch ended with. */
+static int32_t find_watched(const hftac_array *a)
+{
+    for (uint32_t i = 0; i < a->m->n_states; i++) {
+        const HftacState *s = hft_model_state(a->m, i);
+        if (!strcmp(s->name, "schedule.metric") && s->shape.dtype == HFTAC_DT_F64 && s->shape.rank == 0)
+            return (int32_t)i;
+    }
+    return -1;
+}
+
+/* A model that is evaluated after its last step is judged by that, else by the epoch's mean. */
+static void take_metric(hftac_array *a, int32_t metric)
+{
+    const int32_t state = find_watched(a);
+    for (int32_t b = 0; state >= 0 && b < a->n; b++) {
+        double v = NAN;
+        if (!a->trained_last || hftac_read_epoch_metric(a, metric, b, &v) || isnan(v))
+            v = a->metric_values[(size_t)metric * (size_t)a->n + (size_t)b];
+        hft_initialize_model(a, b);
+        hft_param_write(a, state, b, &v);
+    }
+}
+
 hftac_status hftac_epoch_end(hftac_array *a, int32_t metric)
 {
     if (!a)
@@ -419,6 +443,7 @@ hftac_status hftac_epoch_end(hftac_array *a, int32_t metric)
         const hftac_status s = hft_check_handle(a, metric, a->about.n_metrics, "metric");
         if (s)
             return s;
+        take_metric(a, metric);
     }
     return hftac_set_epoch(a, hftac_epoch(a) + 1);
 }

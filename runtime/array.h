@@ -79,6 +79,7 @@ struct hftac_array {
     unsigned char *flags;     /* [n] scratch: the models that an entry shall run for */
     unsigned char *evaluated; /* [n] models of the evaluation under way */
     bool evaluating;
+    bool trained_last; /* the metrics are those of a training step, not of an evaluation */
     bool predicted;
     Partition running, others; /* of training; of everything else */
     int32_t n_running, n_uninitialized;

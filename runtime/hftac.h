@@ -233,8 +233,8 @@ HFTAC_TRY hftac_set_plan(hftac_array *array, int64_t epochs, int64_t steps_per_e
 HFTAC_API int64_t hftac_epoch(const hftac_array *array);
 HFTAC_TRY hftac_set_epoch(hftac_array *array, int64_t epoch);
 /* Ends the epoch: the epoch's number goes up, hftac_read_epoch_metric starts anew.  A
- * schedule that follows a metric takes each model's own latest value of it; HFTAC_NO_METRIC
- * if there is none. */
+ * schedule that follows a metric takes each model's own value of it: that of an evaluation since the last training step,
+ * else the mean over the epoch's steps; HFTAC_NO_METRIC: nothing new to follow. */
 enum {
     HFTAC_NO_METRIC = -1
 };

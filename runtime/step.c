@@ -257,6 +257,7 @@ hftac_status hftac_train_step(hftac_array *a)
     for (int32_t b = 0; b < a->n; b++)
         if (a->running.wanted[b])
             take_train_results(a, b);
+    a->trained_last = true;
     return HFTAC_OK;
 }
 
@@ -331,6 +332,7 @@ hftac_status hftac_evaluate_end(hftac_array *a)
     for (int32_t b = 0; b < a->n; b++)
         if (a->evaluated[b])
             store_metrics(a, &a->plans[HFTAC_ENTRY_EVAL_END], b);
+    a->trained_last = false;
     return HFTAC_OK;
 }
 

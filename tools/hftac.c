@@ -64,7 +64,7 @@ static const struct {
 
 typedef struct Options {
     const char *input, *output;
-    int n_models, loop_from;
+    int n_models, loop_from, jobs;
     Define *defines;
     int n_defines;
     const char **include_dirs;
@@ -140,7 +140,7 @@ static const char help_text[] =
     "  -w, -Werror          no warnings; warnings are errors\n"
     "  -fdiagnostics-color=auto|always|never\n"
     "  -MD                  write a make rule with the files read to OUTPUT.d\n"
-    "  -j N                 accepted; compilation is one thread\n"
+    "  -j N                 threads that compile (default: one per processor)\n"
     "  --list-ops           the operators of the IR\n"
     "  -v, -q               say more, say less\n"
     "  --help, --version\n"
@@ -329,7 +329,7 @@ static void parse_option(Compiler *c, int opt, const char *arg)
         add_include(c, arg);
         break;
     case 'j':
-        parse_count(arg, "-j", 1 << 16);
+        o->jobs = parse_count(arg, "-j", 1 << 16);
         break;
     case 'v':
         o->verbose = true;
@@ -747,14 +747,21 @@ static void link_code(Compiler *c, CpuModule *code)
         usage("%s", "a shared object is not printed; name a file with -o");
     if (is_special(so))
         file_error(arena_printf(c->arena, "cannot write '%s': it is no regular file", so));
-    const char *object = arena_printf(c->arena, "%s.%ld.o", so, (long)getpid());
+    const int n = cpu_part_count(code);
+    const char **object = arena_array(c->arena, (size_t)n, sizeof *object);
+    for (int i = 0; i < n; i++)
+        object[i] = arena_printf(c->arena, "%s.%ld.%d.o", so, (long)getpid(), i);
     const char *error = NULL;
     bool tool_missing = false;
-    if (!cpu_emit_object(code, object, &error))
+    const bool emitted = c->o.emit_any ? cpu_emit_object(code, object[0], &error)
+                                       : cpu_emit_objects(code, object, c->o.jobs, &error);
+    if (!emitted)
         file_error(arena_printf(c->arena, "cannot write '%s': %s", so, error));
     phase_end(c, "object");
-    const bool ok = link_shared(c->arena, object, so, c->o.verbose, &error, &tool_missing);
-    unlink(object);
+    const bool ok =
+        link_objects(c->arena, n, object, so, c->o.verbose, &error, &tool_missing);
+    for (int i = 0; i < n; i++)
+        unlink(object[i]);
     if (!ok) {
         fprintf(stderr, "hftac: error: %s\n", error);
         exit(tool_missing ? EXIT_TOOL : EXIT_FILE);
@@ -767,7 +774,8 @@ static void generate(Compiler *c, const Plan *p)
     const CodegenOptions co = {.march = c->o.march,
                                .optimize = c->o.optimize,
                                .verbose = c->o.verbose,
-                               .version = HFTAC_VERSION};
+                               .version = HFTAC_VERSION,
+                               .split = !c->o.emit_any};
     const char *error = NULL;
     phase_begin(c);
     CpuModule *code = cpu_generate(c->arena, p, &co, &error);

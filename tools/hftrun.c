@@ -406,13 +406,14 @@ static bool went_on(hftac_status status)
     return true;
 }
 
-static bool evaluate(Run *run, hftac_data *data, Split split, const char *what)
+/* epoch: the number of epochs done, for the report. */
+static bool evaluate(Run *run, hftac_data *data, Split split, const char *what, int64_t epoch)
 {
     const hftac_evaluate_options eo = {.callback = on_batch, .context = run};
     run->what = what;
     if (!went_on(hftac_evaluate(run->a, data, &eo, NULL)))
         return false;
-    report_evaluation(run->report, split, hftac_epoch(run->a));
+    report_evaluation(run->report, split, epoch);
     return true;
 }
 
@@ -434,8 +435,13 @@ static bool train_epoch(Run *run, const Sets *s, bool *said)
         *said = true;
     }
     report_epoch(run->report, hftac_epoch(run->a) + 1, now() - start, pass.samples);
-    check(hftac_epoch_end(run->a, HFTAC_NO_METRIC));
-    return !s->valid || evaluate(run, s->valid, SPLIT_VALID, "validate");
+    /* A schedule that follows a metric follows the loss, if it can that of the validation set. */
+    const bool went = !s->valid || evaluate(run, s->valid, SPLIT_VALID, "validate", hftac_epoch(run->a) + 1);
+    hftac_metric loss = HFTAC_NO_METRIC;
+    if (hftac_find_metric(run->a, "loss", &loss))
+        loss = HFTAC_NO_METRIC;
+    check(hftac_epoch_end(run->a, loss));
+    return went;
 }
 
 static void train(Run *run)
@@ -457,7 +463,7 @@ static void test(Run *run)
     const hftac_data_options eval = {.purpose = HFTAC_FOR_EVALUATION};
     hftac_data *data;
     check(hftac_data_open(run->a, run->o->test, &eval, &data));
-    evaluate(run, data, SPLIT_TEST, "test");
+    evaluate(run, data, SPLIT_TEST, "test", hftac_epoch(run->a));
     hftac_data_close(data);
 }
 

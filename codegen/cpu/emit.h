@@ -126,8 +126,11 @@ void emit_bind(Emit *e, const Node *n, const Index *i, LLVMValueRef v);
 void emit_stores_at(Emit *e, const Index *i);
 /* kernel_readable of this kernel. */
 const Buffer *emit_readable(const Emit *e, const Node *n);
-/* The condition (i1, scalar or vector) under which an offset lies inside its buffer; NULL: always. */
-LLVMValueRef emit_guard(Emit *e, const Affine *offset);
+/* Under which conditions an offset lies inside its buffer: for all lanes (i1), and for each (<W x i1>); NULL: always. */
+typedef struct LoadGuard {
+    LLVMValueRef all, lanes;
+} LoadGuard;
+LoadGuard emit_guard(Emit *e, const Affine *offset);
 /* While a reduction along lanes of its own is inside: what the lanes outside must fulfil says nothing of them. */
 void emit_hide_lane_guards(Emit *e, bool hide);
 /* Forgets nothing of other kernels: starts the tables of a new function (eval.c, memory.c). */

@@ -62,9 +62,17 @@ static bool guard_lanes(const Emit *e, const Guard *g)
     return affine_lanes(&e->space, &g->at);
 }
 
-static bool guard_applies(Emit *e, const Guard *g, int depth, bool lanes)
+/* A reduction that was hoisted stands beside the loop of the guard's variable, not inside. */
+static bool encloses(const Level *outer, const Level *inner)
 {
-    return !g->hidden && emit_level_of(e, &g->at)->depth <= depth &&
+    while (inner->depth > outer->depth)
+        inner = inner->up;
+    return inner == outer;
+}
+
+static bool guard_applies(Emit *e, const Guard *g, const Level *level, bool lanes)
+{
+    return !g->hidden && encloses(emit_level_of(e, &g->at), level) &&
            (lanes || !guard_lanes(e, g));
 }
 
@@ -88,7 +96,7 @@ static uint64_t guards_key(Emit *e, const Level *level, bool lanes)
 {
     uint64_t key = 0;
     for (const Guard *g = e->guard; g; g = g->up)
-        if (guard_applies(e, g, level->depth, lanes))
+        if (guard_applies(e, g, level, lanes))
             key += guard_key(g);
     return key;
 }
@@ -134,17 +142,19 @@ static LLVMValueRef guard_value(Emit *e, const Guard *g)
     return ok;
 }
 
-LLVMValueRef emit_guard(Emit *e, const Affine *offset)
+LoadGuard emit_guard(Emit *e, const Affine *offset)
 {
+    LoadGuard inside = {NULL, NULL};
     if (!e->guard)
-        return NULL;
-    const int depth = emit_level_of(e, offset)->depth;
+        return inside;
+    const Level *level = emit_level_of(e, offset);
     const bool lanes = affine_lanes(&e->space, offset);
-    LLVMValueRef ok = NULL;
-    for (const Guard *g = e->guard; g; g = g->up)
-        if (guard_applies(e, g, depth, lanes))
-            ok = both(e, ok, guard_bounds(e, g));
-    return ok;
+    for (const Guard *g = e->guard; g; g = g->up) {
+        LLVMValueRef ok = guard_applies(e, g, level, lanes) ? guard_bounds(e, g) : NULL;
+        LLVMValueRef *part = ok && emit_is_vector(ok) ? &inside.lanes : &inside.all;
+        *part = both(e, *part, ok);
+    }
+    return inside;
 }
 
 static bool same_index(const MemoEntry *m, const Index *i)

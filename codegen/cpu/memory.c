@@ -162,12 +162,12 @@ static LLVMValueRef lane_of(Emit *e, LLVMValueRef v, int lane)
 }
 
 /* The offset, or 0 where the guard says that it lies outside. */
-static LLVMValueRef guarded(Emit *e, LLVMValueRef guard, int lane, LLVMValueRef offset)
+static LLVMValueRef guarded(Emit *e, const LoadGuard *guard, int lane, LLVMValueRef offset)
 {
-    if (!guard)
-        return offset;
-    return LLVMBuildSelect(e->builder, lane_of(e, guard, lane), offset, emit_const_i64(e, 0),
-                           "");
+    LLVMValueRef zero = emit_const_i64(e, 0);
+    if (guard->lanes)
+        offset = LLVMBuildSelect(e->builder, lane_of(e, guard->lanes, lane), offset, zero, "");
+    return guard->all ? LLVMBuildSelect(e->builder, guard->all, offset, zero, "") : offset;
 }
 
 /* Offset of one lane. */
@@ -180,7 +180,7 @@ static LLVMValueRef lane_offset(Emit *e, LLVMValueRef first, LLVMValueRef each, 
 }
 
 static LLVMValueRef load_lanes(Emit *e, const Buffer *b, const Affine *offset,
-                               LLVMValueRef guard)
+                               const LoadGuard *guard)
 {
     const bool linear = affine_lane_linear(&e->space, offset);
     LLVMValueRef base = emit_buffer(e, b);
@@ -196,24 +196,45 @@ static LLVMValueRef load_lanes(Emit *e, const Buffer *b, const Affine *offset,
     return v;
 }
 
-static LLVMValueRef load_row(Emit *e, const Buffer *b, const Affine *offset, LLVMValueRef guard)
+/* A row of zeros, as wide as the widest elements need. */
+static LLVMValueRef zero_row(Emit *e)
+{
+    static const char name[] = "zeros";
+    LLVMValueRef zeros = LLVMGetNamedGlobal(e->module, name);
+    if (zeros)
+        return zeros;
+    LLVMTypeRef type = emit_vector_type(e, DT_F64);
+    zeros = LLVMAddGlobal(e->module, type, name);
+    LLVMSetInitializer(zeros, LLVMConstNull(type));
+    LLVMSetGlobalConstant(zeros, 1);
+    LLVMSetLinkage(zeros, LLVMInternalLinkage);
+    LLVMSetAlignment(zeros, (unsigned)e->vector_bytes);
+    return zeros;
+}
+
+/* What holds for all lanes chooses where to read, and is not part of the mask: LLVM 19 gets masked loads of two registers wrong
+ * (or fails) whose mask is a condition of all lanes with constant lanes missing. */
+static LLVMValueRef load_row(Emit *e, const Buffer *b, const Affine *offset,
+                             const LoadGuard *guard)
 {
     LLVMValueRef first = emit_affine_first(e, offset);
     LLVMValueRef at = emit_element(e, emit_buffer(e, b), first, b->dtype);
-    if (!guard)
+    if (guard->all)
+        at = LLVMBuildSelect(e->builder, guard->all, at, zero_row(e), "");
+    if (!guard->lanes)
         return emit_load_vector(e, b, at, b->dtype);
-    LLVMValueRef mask = LLVMBuildAnd(e->builder, emit_splat(e, guard), active_mask(e), "");
+    LLVMValueRef mask = LLVMBuildAnd(e->builder, guard->lanes, active_mask(e), "");
     return load_masked(e, b, at, b->dtype, mask);
 }
 
 LLVMValueRef emit_load(Emit *e, const Buffer *b, const Affine *offset)
 {
-    LLVMValueRef guard = emit_guard(e, offset);
+    const LoadGuard guard = emit_guard(e, offset);
     if (affine_lanes(&e->space, offset))
         return affine_lane_linear(&e->space, offset) && affine_coef(offset, INDEX_LANE) == 1
-                   ? load_row(e, b, offset, guard)
-                   : load_lanes(e, b, offset, guard);
-    LLVMValueRef at = guarded(e, guard, 0, emit_affine(e, offset));
+                   ? load_row(e, b, offset, &guard)
+                   : load_lanes(e, b, offset, &guard);
+    LLVMValueRef at = guarded(e, &guard, 0, emit_affine(e, offset));
     return emit_load_scalar(e, b, emit_element(e, emit_buffer(e, b), at, b->dtype), b->dtype);
 }
 

@@ -1,8 +1,15 @@
-/* A plan as one LLVM module: a function per kernel, two region functions per entry, the descriptor. */
+/* A plan as LLVM code: a function per kernel, two region functions per entry, the descriptor.
+ *
+ * It is one LLVM module, or, split, several in contexts of their own: the first has the regions and the descriptor, and
+ * each kernel goes to the part that has least so far.  Kernels call nothing and use no globals, so that a part needs
+ * nothing of the others; threads then take part after part through LLVM's passes and its back end. */
 #include <llvm-c/Analysis.h>
 #include <llvm-c/Transforms/PassBuilder.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "codegen/codegen.h"
 #include "codegen/cpu/descriptor.h"
@@ -15,11 +22,22 @@ typedef struct KnownKernel {
     LLVMValueRef function;
 } KnownKernel;
 
-struct CpuModule {
-    Arena *arena;
+enum {
+    MAX_PARTS = 8,
+    KERNELS_PER_PART = 12 /* fewer are not worth a part */
+};
+
+typedef struct Part {
     LLVMContextRef context;
     LLVMModuleRef module;
     LLVMTargetMachineRef machine;
+    int64_t size; /* instructions */
+} Part;
+
+struct CpuModule {
+    Arena *arena;
+    Part parts[MAX_PARTS];
+    int n_parts;
     CpuTarget target;
     int optimize;
     KnownKernel *known;
@@ -58,30 +76,74 @@ static void set_attributes(const CpuModule *m, LLVMValueRef f)
     add_attribute(f, "prefer-vector-width", m->target.vector_bytes == 64 ? "512" : "256");
 }
 
+static Part *smallest_part(CpuModule *m)
+{
+    Part *best = &m->parts[0];
+    for (int i = 1; i < m->n_parts; i++)
+        if (m->parts[i].size < best->size)
+            best = &m->parts[i];
+    return best;
+}
+
+static int64_t instructions_of(LLVMValueRef f)
+{
+    int64_t n = 0;
+    for (LLVMBasicBlockRef b = LLVMGetFirstBasicBlock(f); b; b = LLVMGetNextBasicBlock(b))
+        for (LLVMValueRef i = LLVMGetFirstInstruction(b); i; i = LLVMGetNextInstruction(i))
+            n++;
+    return n;
+}
+
+/* What the first part calls: the function itself, or its declaration. */
+static LLVMValueRef seen_from_first(CpuModule *m, const Part *part, LLVMValueRef f)
+{
+    if (part == &m->parts[0])
+        return f;
+    LLVMContextRef c = m->parts[0].context;
+    LLVMTypeRef params[256], *type = params;
+    const unsigned n = LLVMCountParams(f);
+    if (n > 256)
+        type = arena_array(m->arena, n, sizeof *type);
+    for (unsigned i = 0; i < n; i++)
+        type[i] = LLVMPointerTypeInContext(c, 0);
+    size_t length;
+    const char *name = LLVMGetValueName2(f, &length);
+    LLVMValueRef declared = LLVMAddFunction(
+        m->parts[0].module, name, LLVMFunctionType(LLVMVoidTypeInContext(c), type, n, 0));
+    LLVMSetLinkage(f, LLVMExternalLinkage);
+    LLVMSetVisibility(f, LLVMHiddenVisibility);
+    LLVMSetVisibility(declared, LLVMHiddenVisibility);
+    return declared;
+}
+
 static LLVMValueRef generate_kernel(CpuModule *m, const Plan *p, const EntryPlan *entry,
                                     const Kernel *k, const Places *places, const char **error)
 {
+    Part *part = smallest_part(m);
     Emit e = {.arena = arena_new(),
-              .context = m->context,
-              .module = m->module,
+              .context = part->context,
+              .module = part->module,
               .plan = p,
               .vector_bytes = m->target.vector_bytes,
               .optimize = m->optimize,
               .failed_kind = -1};
-    e.builder = LLVMCreateBuilderInContext(m->context);
-    LLVMValueRef f = emit_kernel(&e, entry, k, places,
-                                 arena_printf(m->arena, "%s.%s", entry->graph->name, k->name));
+    e.builder = LLVMCreateBuilderInContext(part->context);
+    const char *name = arena_printf(m->arena, "%s.%s", entry->graph->name, k->name);
+    if (m->n_parts > 1) /* no two are alike, whatever part they are in */
+        name = arena_printf(m->arena, "%s.%d", name, m->n_known);
+    LLVMValueRef f = emit_kernel(&e, entry, k, places, name);
     set_attributes(m, f);
     if (e.failed_kind >= 0) {
-        *error =
-            arena_printf(m->arena, "%s of @%s: %s are not supported on the CPU yet", k->name,
-                         entry->graph->name,
-                         "loops");
+        *error = arena_printf(m->arena, "%s of @%s: %s are not supported on the CPU yet",
+                              k->name, entry->graph->name, "loops");
         f = NULL;
     }
     LLVMDisposeBuilder(e.builder);
     arena_free(e.arena);
-    return f;
+    if (!f)
+        return NULL;
+    part->size += instructions_of(f);
+    return seen_from_first(m, part, f);
 }
 
 /* The function of an equal kernel that was generated before, or a new one; NULL and *error if its kind cannot be
@@ -131,7 +193,7 @@ static bool generate_entry(CpuModule *m, const Plan *p, const EntryPlan *entry, 
         return false;
     const char *name = entry->graph->name;
     RegionInput in = {.arena = m->arena,
-                      .module = m->module,
+                      .module = m->parts[0].module,
                       .plan = p,
                       .entry = entry,
                       .calls = call,
@@ -148,40 +210,49 @@ static bool generate_entry(CpuModule *m, const Plan *p, const EntryPlan *entry, 
     return true;
 }
 
-static void verify(const CpuModule *m, const char *when)
+static void verify(const CpuModule *m)
 {
-    char *message = NULL;
-    if (LLVMVerifyModule(m->module, LLVMReturnStatusAction, &message)) {
-        char *text = LLVMPrintModuleToString(m->module);
-        diag_internal(text, "invalid LLVM code %s: %s", when, message);
+    for (int i = 0; i < m->n_parts; i++) {
+        char *message = NULL;
+        if (LLVMVerifyModule(m->parts[i].module, LLVMReturnStatusAction, &message)) {
+            char *text = LLVMPrintModuleToString(m->parts[i].module);
+            diag_internal(text, "invalid LLVM code generated: %s", message);
+        }
+        LLVMDisposeMessage(message);
     }
-    LLVMDisposeMessage(message);
 }
 
-static bool run_passes(CpuModule *m, const char **error)
+/* NULL, or LLVM's message, to be disposed of with LLVMDisposeErrorMessage. */
+static char *run_passes(const Part *part)
 {
     LLVMPassBuilderOptionsRef o = LLVMCreatePassBuilderOptions();
-    LLVMErrorRef failed = LLVMRunPasses(m->module, pass_text, m->machine, o);
+    LLVMErrorRef failed = LLVMRunPasses(part->module, pass_text, part->machine, o);
     LLVMDisposePassBuilderOptions(o);
-    if (!failed)
-        return true;
-    char *text = LLVMGetErrorMessage(failed);
-    *error = arena_printf(m->arena, "LLVM's passes failed: %s", text);
-    LLVMDisposeErrorMessage(text);
-    return false;
+    return failed ? LLVMGetErrorMessage(failed) : NULL;
+}
+
+static bool passes_failed(CpuModule *m, char *message, const char **error)
+{
+    if (!message)
+        return false;
+    *error = arena_printf(m->arena, "LLVM's passes failed: %s", message);
+    LLVMDisposeErrorMessage(message);
+    return true;
 }
 
 static bool generate(CpuModule *m, const Plan *p, const CodegenOptions *o, const char **error)
 {
-    LLVMTargetDataRef layout = LLVMCreateTargetDataLayout(m->machine);
-    LLVMSetModuleDataLayout(m->module, layout);
-    LLVMSetTarget(m->module, "x86_64-unknown-linux-gnu");
+    LLVMTargetDataRef layout = LLVMCreateTargetDataLayout(m->parts[0].machine);
     Regions *regions = arena_array(m->arena, (size_t)p->n_entries, sizeof *regions);
     bool ok = true;
+    for (int i = 0; i < m->n_parts; i++) {
+        LLVMSetModuleDataLayout(m->parts[i].module, layout);
+        LLVMSetTarget(m->parts[i].module, "x86_64-unknown-linux-gnu");
+    }
     for (int i = 0; ok && i < p->n_entries; i++)
         ok = generate_entry(m, p, &p->entries[i], &regions[i], error);
     if (ok)
-        descriptor_emit(m->arena, m->module,
+        descriptor_emit(m->arena, m->parts[0].module,
                         &(DescriptorInput){.plan = p,
                                            .options = o,
                                            .regions = regions,
@@ -190,8 +261,18 @@ static bool generate(CpuModule *m, const Plan *p, const CodegenOptions *o, const
     LLVMDisposeTargetData(layout);
     if (!ok)
         return false;
-    verify(m, "generated");
-    return m->optimize == 0 || run_passes(m, error);
+    verify(m);
+    return o->split || m->optimize == 0 || !passes_failed(m, run_passes(&m->parts[0]), error);
+}
+
+/* By the program alone, so that the same input gives the same bytes everywhere. */
+static int count_parts(const Plan *p)
+{
+    int n = 0;
+    for (int i = 0; i < p->n_entries; i++)
+        n += p->entries[i].n_kernels;
+    n = n / KERNELS_PER_PART + 1;
+    return n < MAX_PARTS ? n : MAX_PARTS;
 }
 
 CpuModule *cpu_generate(Arena *a, const Plan *p, const CodegenOptions *o, const char **error)
@@ -200,11 +281,18 @@ CpuModule *cpu_generate(Arena *a, const Plan *p, const CodegenOptions *o, const 
     *m = (CpuModule){.arena = a, .optimize = o->optimize};
     if (!cpu_target_find(a, o->march, &m->target, error))
         return NULL;
-    m->machine = cpu_target_machine(a, &m->target, o->optimize, error);
-    if (!m->machine)
-        return NULL;
-    m->context = LLVMContextCreate();
-    m->module = LLVMModuleCreateWithNameInContext(p->module->name, m->context);
+    const int n = o->split ? count_parts(p) : 1;
+    for (int i = 0; i < n; i++) {
+        Part *part = &m->parts[i];
+        part->machine = cpu_target_machine(a, &m->target, o->optimize, error);
+        if (!part->machine) {
+            cpu_free(m);
+            return NULL;
+        }
+        part->context = LLVMContextCreate();
+        part->module = LLVMModuleCreateWithNameInContext(p->module->name, part->context);
+        m->n_parts++;
+    }
     if (generate(m, p, o, error))
         return m;
     cpu_free(m);
@@ -213,7 +301,7 @@ CpuModule *cpu_generate(Arena *a, const Plan *p, const CodegenOptions *o, const 
 
 void cpu_print_llvm(const CpuModule *m, Text *out)
 {
-    char *text = LLVMPrintModuleToString(m->module);
+    char *text = LLVMPrintModuleToString(m->parts[0].module);
     text_add(out, text);
     LLVMDisposeMessage(text);
 }
@@ -223,9 +311,9 @@ static bool emit_file(CpuModule *m, const char *path, LLVMCodeGenFileType type,
                       const char **error)
 {
     char *message = NULL;
-    LLVMModuleRef copy = LLVMCloneModule(m->module);
+    LLVMModuleRef copy = LLVMCloneModule(m->parts[0].module);
     const bool failed = LLVMTargetMachineEmitToFile(
-        m->machine, copy, arena_strdup(m->arena, path), type, &message);
+        m->parts[0].machine, copy, arena_strdup(m->arena, path), type, &message);
     LLVMDisposeModule(copy);
     if (failed) {
         *error = arena_printf(m->arena, "cannot write %s: %s", path, message);
@@ -245,11 +333,82 @@ bool cpu_emit_object(CpuModule *m, const char *path, const char **error)
     return emit_file(m, path, LLVMObjectFile, error);
 }
 
+/* ---- all parts at once ---- */
+
+typedef struct Work {
+    const CpuModule *module;
+    char *path[MAX_PARTS];
+    char *passes_message[MAX_PARTS], *emit_message[MAX_PARTS];
+    bool failed[MAX_PARTS];
+    atomic_int next;
+} Work;
+
+static void compile_part(Work *w, int i)
+{
+    const Part *part = &w->module->parts[i];
+    if (w->module->optimize > 0)
+        w->passes_message[i] = run_passes(part);
+    w->failed[i] = w->passes_message[i] ||
+                   LLVMTargetMachineEmitToFile(part->machine, part->module, w->path[i],
+                                               LLVMObjectFile, &w->emit_message[i]);
+}
+
+static void *compile_parts(void *context)
+{
+    Work *w = context;
+    for (int i; (i = atomic_fetch_add(&w->next, 1)) < w->module->n_parts;)
+        compile_part(w, i);
+    return NULL;
+}
+
+/* The calling thread works too; a thread that cannot be made is done without. */
+static void work_in_threads(Work *w, int n_threads)
+{
+    pthread_t thread[MAX_PARTS];
+    int n = 0;
+    while (n + 1 < n_threads && n + 1 < w->module->n_parts &&
+           !pthread_create(&thread[n], NULL, compile_parts, w))
+        n++;
+    compile_parts(w);
+    for (int i = 0; i < n; i++)
+        pthread_join(thread[i], NULL);
+}
+
+int cpu_part_count(const CpuModule *m)
+{
+    return m->n_parts;
+}
+
+bool cpu_emit_objects(CpuModule *m, const char *const *paths, int n_threads, const char **error)
+{
+    Work w = {.module = m};
+    atomic_init(&w.next, 0);
+    for (int i = 0; i < m->n_parts; i++)
+        w.path[i] = arena_strdup(m->arena, paths[i]);
+    work_in_threads(&w, n_threads ? n_threads : (int)sysconf(_SC_NPROCESSORS_ONLN));
+    bool ok = true;
+    for (int i = 0; i < m->n_parts; i++) {
+        if (!passes_failed(m, w.passes_message[i], error) && w.failed[i])
+            *error = arena_printf(m->arena, "cannot write %s: %s", paths[i], w.emit_message[i]);
+        LLVMDisposeMessage(w.emit_message[i]);
+        ok &= !w.failed[i];
+    }
+    for (int i = 0; i < m->n_parts && !ok; i++)
+        remove(paths[i]);
+    return ok;
+}
+
 void cpu_free(CpuModule *m)
 {
     if (!m)
         return;
-    LLVMDisposeModule(m->module);
-    LLVMContextDispose(m->context);
-    LLVMDisposeTargetMachine(m->machine);
+    for (int i = 0; i < MAX_PARTS; i++) {
+        Part *part = &m->parts[i];
+        if (part->module)
+            LLVMDisposeModule(part->module);
+        if (part->context)
+            LLVMContextDispose(part->context);
+        if (part->machine)
+            LLVMDisposeTargetMachine(part->machine);
+    }
 }

@@ -25,6 +25,7 @@ typedef struct Reduction {
     int n_axes;
     int axis[MAX_RANK]; /* reduced, extents above 1, ascending */
     bool chain;         /* lanes are results of their own, not elements of one */
+    bool narrow;        /* positions fit 32 bits */
     int n_partials;
     Partial slot[MAX_PARTIALS]; /* allocas */
 } Reduction;
@@ -73,6 +74,7 @@ static Reduction reduction_of(const Node *n, const Index *i)
         if (from->dim[k] > 1)
             r.axis[r.n_axes++] = k;
     }
+    r.narrow = shape_count(from) <= INT32_MAX;
     return r;
 }
 
@@ -98,6 +100,18 @@ static LLVMValueRef before(Emit *e, DType t, Partial a, Partial b)
     return LLVMBuildOr(B, greater, LLVMBuildAnd(B, same, earlier, ""), "");
 }
 
+/* 1 where b, which comes after a, takes its place: larger, or the first NaN. */
+static LLVMValueRef overtakes(Emit *e, DType t, LLVMValueRef a, LLVMValueRef b)
+{
+    LLVMBuilderRef B = e->builder;
+    if (dtype_class(t) != DTC_REAL) {
+        const bool is_signed = t == DT_I32 || t == DT_I64;
+        return LLVMBuildICmp(B, is_signed ? LLVMIntSGT : LLVMIntUGT, b, a, "");
+    }
+    return LLVMBuildAnd(B, LLVMBuildFCmp(B, LLVMRealUGT, b, a, ""),
+                        LLVMBuildFCmp(B, LLVMRealORD, a, a, ""), "");
+}
+
 /* b joined to a; associative and, but for rounding of sums, commutative. */
 static Partial join(Emit *e, const Reduction *r, Partial a, Partial b)
 {
@@ -106,16 +120,23 @@ static Partial join(Emit *e, const Reduction *r, Partial a, Partial b)
         return (Partial){.value = emit_scalar_fn(e, step_function(r->kind, r->dtype), r->dtype,
                                                  r->dtype, 2, x)};
     }
-    LLVMValueRef first = before(e, r->dtype, b, a);
+    LLVMValueRef first = r->chain ? overtakes(e, r->dtype, a.value, b.value)
+                                  : before(e, r->dtype, b, a);
     return (Partial){.value = LLVMBuildSelect(e->builder, first, b.value, a.value, ""),
                      .position =
                          LLVMBuildSelect(e->builder, first, b.position, a.position, "")};
 }
 
+static LLVMTypeRef position_type(Emit *e, const Reduction *r, bool vector)
+{
+    const DType t = r->narrow ? DT_I32 : DT_I64;
+    return vector ? emit_vector_type(e, t) : emit_type(e, t);
+}
+
 static Partial partial_load(Emit *e, const Reduction *r, int k, bool vector)
 {
     LLVMTypeRef type = vector ? emit_vector_type(e, r->dtype) : emit_type(e, r->dtype);
-    LLVMTypeRef index = vector ? emit_vector_type(e, DT_I64) : emit_type(e, DT_I64);
+    LLVMTypeRef index = position_type(e, r, vector);
     Partial p = {.value = LLVMBuildLoad2(e->builder, type, r->slot[k].value, "")};
     if (r->slot[k].position)
         p.position = LLVMBuildLoad2(e->builder, index, r->slot[k].position, "");
@@ -133,7 +154,8 @@ static Partial partial_identity(Emit *e, const Reduction *r, bool vector)
 {
     Partial p = {.value = emit_const(e, r->dtype, identity(r->kind, r->dtype))};
     if (r->kind == RED_ARGMAX)
-        p.position = emit_const_i64(e, INT64_MAX);
+        p.position = LLVMConstInt(position_type(e, r, false),
+                                  r->chain ? 0 : r->narrow ? INT32_MAX : INT64_MAX, 0);
     if (vector) {
         p.value = emit_splat(e, p.value);
         p.position = p.position ? emit_splat(e, p.position) : NULL;
@@ -146,7 +168,7 @@ static void partials_begin(Emit *e, Reduction *r, int n, bool vector)
     r->n_partials = n;
     for (int k = 0; k < n; k++) {
         LLVMTypeRef type = vector ? emit_vector_type(e, r->dtype) : emit_type(e, r->dtype);
-        LLVMTypeRef index = vector ? emit_vector_type(e, DT_I64) : emit_type(e, DT_I64);
+        LLVMTypeRef index = position_type(e, r, vector);
         r->slot[k].value = emit_alloca(e, type, "acc");
         r->slot[k].position = r->kind == RED_ARGMAX ? emit_alloca(e, index, "at") : NULL;
         partial_store(e, r, k, partial_identity(e, r, vector));
@@ -174,6 +196,10 @@ static void accumulate(Emit *e, Reduction *r, int k, bool vector)
     if (r->kind == RED_ARGMAX) {
         const Affine number = number_along(r);
         p.position = emit_affine(e, &number);
+        if (r->narrow)
+            p.position =
+                LLVMBuildTrunc(e->builder, p.position,
+                               position_type(e, r, emit_is_vector(p.position)), "");
         if (vector)
             p.position = emit_splat(e, p.position);
     }
@@ -190,9 +216,13 @@ static void accumulate(Emit *e, Reduction *r, int k, bool vector)
     partial_store(e, r, k, join(e, r, partial_load(e, r, k, vector), p));
 }
 
-static LLVMValueRef result_of(const Reduction *r, Partial p)
+static LLVMValueRef result_of(Emit *e, const Reduction *r, Partial p)
 {
-    return r->kind == RED_ARGMAX ? p.position : p.value;
+    if (r->kind != RED_ARGMAX)
+        return p.value;
+    return r->narrow ? LLVMBuildSExt(e->builder, p.position,
+                                     emit_type_like(e, DT_I64, p.position), "")
+                     : p.position;
 }
 
 /* Opens loops over the first n reduced axes. */
@@ -208,15 +238,34 @@ static void close_axes(Emit *e, int n)
         emit_loop_end(e);
 }
 
+/* Sums of sums: what the innermost axes add up to, in a partial of its own, is added to the next outer one's, so that
+ * the rounding error grows with the extents' sum and not with their product. */
+static void chain_axes(Emit *e, Reduction *r, int axis, int partial, bool lanes)
+{
+    if (axis == r->n_axes) {
+        accumulate(e, r, partial, lanes);
+        return;
+    }
+    r->at.at[r->axis[axis]] = emit_loop_begin(e, r->operand->type.shape.dim[r->axis[axis]]);
+    const int inner = axis + 1 < r->n_axes && partial + 1 < r->n_partials ? partial + 1 : partial;
+    if (inner != partial)
+        partial_store(e, r, inner, partial_identity(e, r, lanes));
+    chain_axes(e, r, axis + 1, inner, lanes);
+    if (inner != partial)
+        partial_store(e, r, partial,
+                      join(e, r, partial_load(e, r, partial, lanes),
+                           partial_load(e, r, inner, lanes)));
+    emit_loop_end(e);
+}
+
 /* With lanes all of them are results of their own; inactive ones compute what nobody reads. */
 static LLVMValueRef reduce_chain(Emit *e, Reduction *r, bool lanes)
 {
+    const int levels = r->n_axes < MAX_PARTIALS ? r->n_axes : MAX_PARTIALS;
     r->chain = true;
-    partials_begin(e, r, 1, lanes);
-    open_axes(e, r, r->n_axes);
-    accumulate(e, r, 0, lanes);
-    close_axes(e, r->n_axes);
-    return result_of(r, partial_load(e, r, 0, lanes));
+    partials_begin(e, r, r->kind == RED_SUM && levels > 0 ? levels : 1, lanes);
+    chain_axes(e, r, 0, 0, lanes);
+    return result_of(e, r, partial_load(e, r, 0, lanes));
 }
 
 static int partials_for(int64_t extent, int lanes)
@@ -305,7 +354,7 @@ static LLVMValueRef reduce_vectorised(Emit *e, Reduction *r)
     if (r->n_axes == 0) {
         partials_begin(e, r, 1, false);
         accumulate(e, r, 0, false);
-        return result_of(r, partial_load(e, r, 0, false));
+        return result_of(e, r, partial_load(e, r, 0, false));
     }
     const int axis = r->axis[r->n_axes - 1];
     const int64_t extent = r->operand->type.shape.dim[axis];
@@ -315,7 +364,7 @@ static LLVMValueRef reduce_vectorised(Emit *e, Reduction *r)
     sum_axis(e, r, axis, extent);
     emit_hide_lane_guards(e, false);
     close_axes(e, r->n_axes - 1);
-    return result_of(r, fold(e, r));
+    return result_of(e, r, fold(e, r));
 }
 
 /* The same rule as reduces_inner in passes/: the plan keeps lanes out of the index of such a reduction.  (Were there

@@ -39,7 +39,7 @@ typedef struct CudaTrace {
     struct CudaReduction {
         unsigned axes; /* of the space, that its index depends on, and CUDA_NESTED */
         int64_t count; /* elements reduced to one */
-    } *reductions;
+    } * reductions;
     int n_reductions, cap_reductions;
     const Buffer **loads;
     int n_loads, cap_loads;
@@ -54,8 +54,9 @@ typedef struct Cuda {
     const EntryPlan *entry;
     const char *prefix; /* of names: the entry's, with the numbers of loops around */
     const Kernel *kernel;
-    const Buffer *product; /* of a contraction's epilogue: where the call put the einsum's value */
-    int threads;           /* of a block that works on one point together; 0: every thread for itself */
+    const Buffer
+        *product; /* of a contraction's epilogue: where the call put the einsum's value */
+    int threads;  /* of a block that works on one point together; 0: every thread for itself */
     IndexSpace space;
     CudaVar *var; /* by variable */
     int var_cap;
@@ -72,10 +73,11 @@ void cuda_begin(Cuda *c, const Kernel *k);
 /* A variable 0 <= v < count known at that level; axes: of the space, that it depends on. */
 int cuda_var(Cuda *c, IndexVarKind kind, const char *text, int64_t count, CudaLevel *level,
              unsigned axes);
-unsigned cuda_axes_of(const Cuda *c, const Index *i);
+unsigned cuda_axes_of(Cuda *c, const Index *i);
 void cuda_push(Cuda *c, bool uniform, const char *head);
 void cuda_pop(Cuda *c);
-void cuda_line(Cuda *c, CudaLevel *at, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+void cuda_line(Cuda *c, CudaLevel *at, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
 const char *cuda_affine(Cuda *c, const Affine *a);
 CudaLevel *cuda_level_of(Cuda *c, const Index *i);
 const char *cuda_name(Arena *a, const char *name); /* a C identifier */
@@ -112,7 +114,8 @@ const char *cuda_reduce(Cuda *c, const Node *n, const Index *i, CudaLevel *at);
 /* All stores of the kernel as one function; `product`: see Cuda. */
 void cuda_print_function(Cuda *c, const Kernel *k, const Buffer *product, const char *name);
 /* Everything of c->out's function but its head: prints both, and the launch. */
-void cuda_end_function(Cuda *c, const char *name, CudaLevel *root, int64_t points, bool per_model);
+void cuda_end_function(Cuda *c, const char *name, CudaLevel *root, int64_t points,
+                       bool per_model);
 /* Starts a function whose threads are the points of these axes (in that order, the last one fastest); returns its body. */
 CudaLevel *cuda_begin_points(Cuda *c, int n_axes, const int *axis, const Shape *shape, Index *i,
                              int64_t *points);

@@ -71,8 +71,8 @@ static const char *eval_random(Cuda *c, const Node *n, const Index *i)
     const Index none = {0};
     const Affine flat = index_flatten(&c->space, &n->type.shape, i);
     const char *seed = cuda_eval(c, n->in[0], &none), *step = cuda_eval(c, n->in[1], &none);
-    return arena_printf(c->arena, "hf_philox((u64)%s, (u64)%s, 0x%llxull, (u64)(%s))", seed, step,
-                        (unsigned long long)path_hash(n->attrs.random.path),
+    return arena_printf(c->arena, "hf_philox((u64)%s, (u64)%s, 0x%llxull, (u64)(%s))", seed,
+                        step, (unsigned long long)path_hash(n->attrs.random.path),
                         cuda_affine(c, &flat));
 }
 
@@ -80,9 +80,10 @@ Affine cuda_eval_as_index(Cuda *c, const Node *n, const Index *i, int64_t extent
 {
     const char *v = cuda_eval(c, n, i);
     CudaLevel *at = cuda_level_of(c, i);
-    const char *clamped = cuda_value(
-        c, at, DT_I64,
-        arena_printf(c->arena, "hf_max((i64)0, hf_min((i64)%s, (i64)%lld))", v, (long long)extent - 1));
+    const char *clamped =
+        cuda_value(c, at, DT_I64,
+                   arena_printf(c->arena, "hf_max((i64)0, hf_min((i64)%s, (i64)%lld))", v,
+                                (long long)extent - 1));
     return affine_var(cuda_var(c, INDEX_VAR_VALUE, clamped, extent, at, cuda_axes_of(c, i)));
 }
 
@@ -126,7 +127,8 @@ static Guard guard_of(Cuda *c, const Affine *i, int64_t step, int64_t extent)
 static const char *guard_text(Cuda *c, const Guard *g)
 {
     const char *at = cuda_affine(c, &g->at);
-    const char *inside = arena_printf(c->arena, "%s >= 0 && %s < %lld", at, at, (long long)g->extent);
+    const char *inside =
+        arena_printf(c->arena, "%s >= 0 && %s < %lld", at, at, (long long)g->extent);
     if (g->rest.n == 0 && g->rest.base == 0)
         return inside;
     return arena_printf(c->arena, "%s && %s == 0", inside, cuda_affine(c, &g->rest));
@@ -157,8 +159,8 @@ static const char *eval_guarded(Cuda *c, const Node *n, Index j, const Guard *gu
             continue;
         const Index of = {.rank = 1, .at = {guard[k].at}};
         const char *t = cuda_value(c, c->level, DT_I64, cuda_affine(c, &guard[k].at));
-        j.at[k] = affine_var(cuda_var(c, INDEX_VAR_VALUE, t, guard[k].extent, c->level,
-                                      cuda_axes_of(c, &of)));
+        j.at[k] = affine_var(
+            cuda_var(c, INDEX_VAR_VALUE, t, guard[k].extent, c->level, cuda_axes_of(c, &of)));
     }
     const char *v = cuda_eval(c, n->in[0], &j);
     cuda_line(c, c->level, "%s = %s;", name, v);

@@ -56,8 +56,9 @@ CudaLevel *cuda_begin_points(Cuda *c, int n_axes, const int *axis, const Shape *
         if (count == 1)
             continue;
         const char *name = arena_printf(c->arena, "i%d", d);
-        cuda_line(c, c->level, "const i64 %s = t / %lld %% %lld;", name, (long long)*points,
-                  (long long)count);
+        const char *number =
+            *points > 1 ? arena_printf(c->arena, "t / %lld", (long long)*points) : "t";
+        cuda_line(c, c->level, "const i64 %s = %s %% %lld;", name, number, (long long)count);
         i->at[d] = affine_var(cuda_var(c, INDEX_VAR_LOOP, name, count, c->level, 1u << d));
         *points *= count;
     }
@@ -72,7 +73,8 @@ void cuda_step(Cuda *c, const char *fmt, ...)
     va_end(ap);
 }
 
-void cuda_end_function(Cuda *c, const char *name, CudaLevel *root, int64_t points, bool per_model)
+void cuda_end_function(Cuda *c, const char *name, CudaLevel *root, int64_t points,
+                       bool per_model)
 {
     Text rounds, arguments;
     text_init(&rounds, c->arena);
@@ -83,20 +85,24 @@ void cuda_end_function(Cuda *c, const char *name, CudaLevel *root, int64_t point
         text_printf(&rounds, ", i64 s%d", d);
         text_printf(&arguments, ", s%d", d);
     }
-    text_printf(c->out, "extern \"C\" __global__ void %s(Frame f, int models%s)\n{\n", name, rounds.s);
+    text_printf(c->out, "extern \"C\" __global__ void %s(Frame f, int models%s)\n{\n", name,
+                rounds.s);
     if (c->threads)
         text_add(c->out, "    const i64 t = blockIdx.x, b = blockIdx.y;\n");
     else
-        text_add(c->out, "    const i64 t = (i64)blockIdx.x * blockDim.x + threadIdx.x, b = blockIdx.y;\n");
-    text_printf(c->out, "    if (t >= %lld || b >= models)\n        return;\n", (long long)points);
+        text_add(
+            c->out,
+            "    const i64 t = (i64)blockIdx.x * blockDim.x + threadIdx.x, b = blockIdx.y;\n");
+    text_printf(c->out, "    if (t >= %lld || b >= models)\n        return;\n",
+                (long long)points);
     text_addn(c->out, root->text.s ? root->text.s : "", root->text.len);
     text_add(c->out, "}\n\n");
     c->level = NULL;
     const int threads = c->threads ? c->threads : BLOCK;
     const int64_t grid = c->threads ? points : (points + BLOCK - 1) / BLOCK;
     const int models = per_model ? c->plan->module->n_models : 1;
-    cuda_step(c, "HF_LAUNCH(%s, %lld, %d, %d, %d, f, %d%s);", name, (long long)grid, threads, models,
-              c->threads > 0, models, arguments.s);
+    cuda_step(c, "HF_LAUNCH(%s, %lld, %d, %d, %d, f, %d%s);", name, (long long)grid, threads,
+              models, c->threads > 0, models, arguments.s);
 }
 
 /* ---- the plan of a function ---- */
@@ -160,7 +166,8 @@ static void choose_loops(Nest *n)
     for (int s = 0; s < n->k->n_stores; s++)
         n->flat &= !is_partial(store_axes(n->k, &n->k->stores[s]), loops);
     n->flat &= n->n_loops > 0;
-    const int64_t inner = n->flat || n->n_loops == 0 ? row : extent(n->k, n->axis[n->n_loops - 1]);
+    const int64_t inner =
+        n->flat || n->n_loops == 0 ? row : extent(n->k, n->axis[n->n_loops - 1]);
     if (inner > n->longest)
         n->longest = inner;
 }
@@ -186,8 +193,8 @@ static const char *loop_head(const Nest *n, const char *name, int64_t count, boo
 {
     Cuda *c = n->c;
     if (shared_out)
-        return arena_printf(c->arena, "for (i64 %s = threadIdx.x; %s < %lld; %s += %d) {", name, name,
-                            (long long)count, name, c->threads);
+        return arena_printf(c->arena, "for (i64 %s = threadIdx.x; %s < %lld; %s += %d) {", name,
+                            name, (long long)count, name, c->threads);
     return arena_printf(c->arena, "for (i64 %s = 0; %s < %lld; %s++) {", name, name,
                         (long long)count, name);
 }
@@ -348,9 +355,11 @@ static void print_chains(Cuda *c, const Kernel *k, const Shape *space, int64_t d
     CudaLevel *root = cuda_begin_points(c, n_axes, axis, space, &i, &points);
     if (scan)
         cuda_line(c, root, "%s sum = 0;", cuda_type(k->contract->type.dtype));
-    cuda_push(c, false,
-              arena_printf(c->arena, "for (i64 k = 0; k < %lld; k++) {", (long long)space->dim[dim]));
-    Affine at = affine_var(cuda_var(c, INDEX_VAR_LOOP, "k", space->dim[dim], c->level, 1u << dim));
+    cuda_push(
+        c, false,
+        arena_printf(c->arena, "for (i64 k = 0; k < %lld; k++) {", (long long)space->dim[dim]));
+    Affine at =
+        affine_var(cuda_var(c, INDEX_VAR_LOOP, "k", space->dim[dim], c->level, 1u << dim));
     if (scan && k->contract->attrs.scan.reverse) {
         const Affine back = affine_scale(&at, -1);
         at = affine_plus(&back, space->dim[dim] - 1);

@@ -153,7 +153,8 @@ static void pack_operand(Gemm *g, int which, Matrix *m)
     for (int d = 0; d < shape.rank; d++)
         from.at[g->x.letter[letter[d]].in[which]] = at.at[d];
     cuda_store(c, to, &at, n->type.dtype, cuda_eval(c, n, &from));
-    cuda_end_function(c, arena_printf(c->arena, "%s_pack%d", g->name, which), root, points, per_model);
+    cuda_end_function(c, arena_printf(c->arena, "%s_pack%d", g->name, which), root, points,
+                      per_model);
     const int64_t rows = which == g->x.vector_operand ? g->x.n : g->x.m;
     *m = (Matrix){.buffer = to,
                   .extent = {[ROWS] = rows, [COLUMNS] = g->x.k, [BATCH] = g->x.batch},
@@ -254,16 +255,19 @@ static void print_step(Gemm *g, const Matrix *const m[3], const char *head, cons
     const char *inner[3], *at[3];
     const bool looped = models > 1 && batch > 1;
     for (int i = 0; i < 3; i++) {
-        const char *model = cuda_model_stride(c, m[i]->buffer), *element = batch_stride(c, m[i]);
+        const char *model = cuda_model_stride(c, m[i]->buffer),
+                   *element = batch_stride(c, m[i]);
         inner[i] = by_model ? model : element;
         const char *outer = by_model ? element : model;
-        at[i] = pointer_text(c, m[i], looped ? arena_printf(c->arena, "g * (%s)", outer) : NULL);
+        at[i] =
+            pointer_text(c, m[i], looped ? arena_printf(c->arena, "g * (%s)", outer) : NULL);
     }
     if (looped)
         cuda_step(c, "for (i64 g = 0; g < %lld; g++)", (long long)(by_model ? batch : models));
-    cuda_step(c, "%sHF_GEMM(%s, %s, %lld, %s, %s, %lld, %s, %s, %lld, %s, %lld);", looped ? "    " : "",
-              head, at[0], (long long)ld[0], inner[0], at[1], (long long)ld[1], inner[1], at[2],
-              (long long)ld[2], inner[2], (long long)(by_model ? models : batch));
+    cuda_step(c, "%sHF_GEMM(%s, %s, %lld, %s, %s, %lld, %s, %s, %lld, %s, %lld);",
+              looped ? "    " : "", head, at[0], (long long)ld[0], inner[0], at[1],
+              (long long)ld[1], inner[1], at[2], (long long)ld[2], inner[2],
+              (long long)(by_model ? models : batch));
 }
 
 static const char *place(Cuda *c, const Matrix *m)
@@ -273,7 +277,8 @@ static const char *place(Cuda *c, const Matrix *m)
     return arena_printf(c->arena, "%s \"%s\"", names[m->buffer->space], m->buffer->name);
 }
 
-static void print_call(Gemm *g, const Matrix *vector, const Matrix *broadcast, const Matrix *product)
+static void print_call(Gemm *g, const Matrix *vector, const Matrix *broadcast,
+                       const Matrix *product)
 {
     Cuda *c = g->c;
     const Node *e = g->k->contract;
@@ -286,15 +291,17 @@ static void print_call(Gemm *g, const Matrix *vector, const Matrix *broadcast, c
     const char *type = e->type.dtype == DT_F64 ? "D" : "S";
     const char op[2] = {transposed[0] ? 'T' : 'N', transposed[1] ? 'T' : 'N'};
     text_printf(c->out,
-                "/* cublas%sgemmStridedBatched(handle, CUBLAS_OP_%c, CUBLAS_OP_%c, m = %lld, n = %lld, k = %lld, "
+                "/* cublas%sgemmStridedBatched(handle, CUBLAS_OP_%c, CUBLAS_OP_%c, m = %lld, n "
+                "= %lld, k = %lld, "
                 "alpha = 1,\n",
-                type, op[0], op[1], (long long)m[0]->extent[ROWS], (long long)m[1]->extent[ROWS],
-                (long long)g->x.k);
+                type, op[0], op[1], (long long)m[0]->extent[ROWS],
+                (long long)m[1]->extent[ROWS], (long long)g->x.k);
     for (int i = 0; i < 3; i++)
-        text_printf(c->out, " *     %c = %s, ld%c = %lld, stride%c = %s,%s\n", "ABC"[i], place(c, m[i]),
-                    "abc"[i], (long long)ld[i], "ABC"[i], cuda_model_stride(c, m[i]->buffer),
-                    i == 1 ? " beta = 0," : "");
-    text_printf(c->out, " *     batchCount = %d)", g->k->per_model ? c->plan->module->n_models : 1);
+        text_printf(c->out, " *     %c = %s, ld%c = %lld, stride%c = %s,%s\n", "ABC"[i],
+                    place(c, m[i]), "abc"[i], (long long)ld[i], "ABC"[i],
+                    cuda_model_stride(c, m[i]->buffer), i == 1 ? " beta = 0," : "");
+    text_printf(c->out, " *     batchCount = %d)",
+                g->k->per_model ? c->plan->module->n_models : 1);
     if (g->x.batch > 1)
         text_printf(c->out, ", and for %lld matrices of each", (long long)g->x.batch);
     text_printf(c->out, "\n *   form %s: %%%s = einsum %%%s, %%%s spec=\"%s\" */\n",
@@ -302,9 +309,9 @@ static void print_call(Gemm *g, const Matrix *vector, const Matrix *broadcast, c
                 : e->form == FORM_BATCHED ? "batched"
                                           : "shared",
                 e->name, e->in[0]->name, e->in[1]->name, e->attrs.einsum.spec);
-    const char *head = arena_printf(c->arena, "%s, %c, %c, %lld, %lld, %lld", type, op[0], op[1],
-                                    (long long)m[0]->extent[ROWS], (long long)m[1]->extent[ROWS],
-                                    (long long)g->x.k);
+    const char *head = arena_printf(c->arena, "%s, %c, %c, %lld, %lld, %lld", type, op[0],
+                                    op[1], (long long)m[0]->extent[ROWS],
+                                    (long long)m[1]->extent[ROWS], (long long)g->x.k);
     print_step(g, m, head, ld);
 }
 

@@ -14,8 +14,8 @@ struct CudaMemo {
 };
 
 struct CudaVar {
-    const char *text; /* NULL: not made yet */
-    CudaLevel *level;
+    const char *text; /* NULL: not written yet */
+    CudaLevel *level; /* NULL: not looked for yet */
     unsigned axes;
 };
 
@@ -109,24 +109,35 @@ static CudaLevel *root_level(const Cuda *c)
     return l;
 }
 
-/* Quotients and remainders are made when first needed, where their form is known. */
-static const CudaVar *need_var(Cuda *c, int v)
+/* Where a variable can be known at the earliest, and the axes it depends on: of a quotient or remainder from its form. */
+static const CudaVar *know_var(Cuda *c, int v)
 {
-    if (slot(c, v)->text)
+    if (slot(c, v)->level)
         return slot(c, v);
-    const IndexVar var = c->space.var[v];
+    const Affine of = c->space.var[v].of;
     CudaLevel *at = root_level(c);
     unsigned axes = 0;
-    for (int i = 0; i < var.of.n; i++) {
-        const CudaVar *of = need_var(c, var.of.term[i].var);
-        at = deeper(at, of->level);
-        axes |= of->axes;
+    for (int i = 0; i < of.n; i++) {
+        const CudaVar *part = know_var(c, of.term[i].var);
+        at = deeper(at, part->level);
+        axes |= part->axes;
     }
-    const char *name = arena_printf(c->arena, "q%d", v);
-    cuda_line(c, at, "const i64 %s = (%s) %s %lld;", name, cuda_affine(c, &var.of),
-              var.kind == INDEX_VAR_DIV ? "/" : "%", (long long)var.by);
-    *slot(c, v) = (CudaVar){.text = name, .level = at, .axes = axes};
+    *slot(c, v) = (CudaVar){.level = at, .axes = axes};
     return slot(c, v);
+}
+
+/* Quotients and remainders get a name when they are first written. */
+static const char *var_text(Cuda *c, int v)
+{
+    CudaLevel *at = know_var(c, v)->level;
+    if (slot(c, v)->text)
+        return slot(c, v)->text;
+    const IndexVar var = c->space.var[v];
+    const char *of = cuda_affine(c, &var.of), *name = arena_printf(c->arena, "q%d", v);
+    cuda_line(c, at, "const i64 %s = (%s) %s %lld;", name, of,
+              var.kind == INDEX_VAR_DIV ? "/" : "%", (long long)var.by);
+    slot(c, v)->text = name;
+    return name;
 }
 
 CudaLevel *cuda_level_of(Cuda *c, const Index *i)
@@ -135,17 +146,17 @@ CudaLevel *cuda_level_of(Cuda *c, const Index *i)
     for (int k = 0; k < i->rank; k++)
         for (int t = 0; t < i->at[k].n; t++)
             if (i->at[k].term[t].var != INDEX_LANE)
-                at = deeper(at, need_var(c, i->at[k].term[t].var)->level);
+                at = deeper(at, know_var(c, i->at[k].term[t].var)->level);
     return at;
 }
 
-unsigned cuda_axes_of(const Cuda *c, const Index *i)
+unsigned cuda_axes_of(Cuda *c, const Index *i)
 {
     unsigned axes = 0;
     for (int k = 0; k < i->rank; k++)
         for (int t = 0; t < i->at[k].n; t++)
             if (i->at[k].term[t].var != INDEX_LANE)
-                axes |= c->var[i->at[k].term[t].var].axes;
+                axes |= know_var(c, i->at[k].term[t].var)->axes;
     return axes;
 }
 
@@ -158,7 +169,7 @@ const char *cuda_affine(Cuda *c, const Affine *a)
         const IndexTerm *term = &a->term[i];
         if (term->var == INDEX_LANE)
             continue;
-        const char *name = need_var(c, term->var)->text;
+        const char *name = var_text(c, term->var);
         if (t.len)
             text_add(&t, " + ");
         if (term->coef != 1)
@@ -190,10 +201,7 @@ const char *cuda_find(const Cuda *c, const Node *n, const Index *i)
 void cuda_remember(Cuda *c, const Node *n, const Index *i, const char *value)
 {
     CudaMemo *m = arena_alloc(c->arena, sizeof *m);
-    *m = (CudaMemo){.next = c->memo,
-                    .node = n,
-                    .index = *i,
-                    .value = value,
-                    .level = cuda_level_of(c, i)};
+    *m = (CudaMemo){
+        .next = c->memo, .node = n, .index = *i, .value = value, .level = cuda_level_of(c, i)};
     c->memo = m;
 }

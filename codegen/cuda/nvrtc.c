@@ -13,7 +13,8 @@ int cuda_check(Arena *a, const char *source, const char *arch, const char **log)
         *log = arena_printf(a, "nvrtcCreateProgram: %s", nvrtcGetErrorString(r));
         return 1;
     }
-    const char *options[] = {arena_printf(a, "--gpu-architecture=%s", arch), "--std=c++17", "--fmad=false"};
+    const char *options[] = {arena_printf(a, "--gpu-architecture=%s", arch), "--std=c++17",
+                             "--fmad=false"};
     r = nvrtcCompileProgram(program, 3, options);
     size_t n = 0;
     char *text = arena_strdup(a, "");
@@ -24,7 +25,9 @@ int cuda_check(Arena *a, const char *source, const char *arch, const char **log)
     }
     *log = arena_printf(a, "nvrtcCompileProgram: %s\n%s", nvrtcGetErrorString(r), text);
     size_t cubin = 0;
-    const bool made = r == NVRTC_SUCCESS && (strncmp(arch, "sm_", 3) || (nvrtcGetCUBINSize(program, &cubin) == NVRTC_SUCCESS && cubin > 0));
+    const bool made = r == NVRTC_SUCCESS &&
+                      (strncmp(arch, "sm_", 3) ||
+                       (nvrtcGetCUBINSize(program, &cubin) == NVRTC_SUCCESS && cubin > 0));
     nvrtcDestroyProgram(&program);
     return made ? 0 : 1;
 }
@@ -34,7 +37,8 @@ int cuda_check(Arena *a, const char *source, const char *arch, const char **log)
     (void)a;
     (void)source;
     (void)arch;
-    *log = "hftac was built without the CUDA toolkit: the text cannot be compiled with NVRTC here";
+    *log =
+        "hftac was built without the CUDA toolkit: the text cannot be compiled with NVRTC here";
     return -1;
 }
 #endif

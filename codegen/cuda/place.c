@@ -42,10 +42,10 @@ static const char *table_text(Cuda *c, const Buffer *b)
     const Node *node = constant_of(c, b);
     const RealList *data = &node->attrs.value.data;
     CudaTable *t = arena_alloc(c->arena, sizeof *t);
-    *t = (CudaTable){.next = c->known_tables,
-                     .buffer = b,
-                     .name = arena_printf(c->arena, "const%d_%s", n,
-                                          cuda_name(c->arena, node->name))};
+    *t = (CudaTable){
+        .next = c->known_tables,
+        .buffer = b,
+        .name = arena_printf(c->arena, "const%d_%s", n, cuda_name(c->arena, node->name))};
     c->known_tables = t;
     const int64_t count = shape_count(&node->type.shape);
     text_printf(c->tables, "__device__ const %s %s[%lld] = {",
@@ -73,7 +73,8 @@ static const char *part_text(Cuda *c, const Buffer *b, const char *type)
 const char *cuda_buffer(Cuda *c, const Buffer *b)
 {
     const char *type = cuda_memory_type(b->dtype);
-    const long long model = b->per_model ? (long long)b->model_bytes : 0, at = (long long)b->offset;
+    const long long model = b->per_model ? (long long)b->model_bytes : 0,
+                    at = (long long)b->offset;
     if (b->base)
         return part_text(c, b, type);
     switch (b->space) {
@@ -87,8 +88,8 @@ const char *cuda_buffer(Cuda *c, const Buffer *b)
         return arena_printf(c->arena, "((%s *)((u8 *)f.inputs[%d] + b * %lld))", type, b->index,
                             model);
     case BUF_OUTPUT:
-        return arena_printf(c->arena, "((%s *)((u8 *)f.outputs[%d] + b * %lld))", type, b->index,
-                            model);
+        return arena_printf(c->arena, "((%s *)((u8 *)f.outputs[%d] + b * %lld))", type,
+                            b->index, model);
     case BUF_HYPER:
         return arena_printf(c->arena, "(f.hypers + b * %d + %d)", c->plan->module->n_hypers,
                             b->index);
@@ -97,7 +98,8 @@ const char *cuda_buffer(Cuda *c, const Buffer *b)
     case BUF_SEED:
         return "((const i64 *)f.seeds + b)";
     case BUF_RESULT:
-        return arena_printf(c->arena, "(f.results + b * %d + %d)", c->plan->n_results, b->index);
+        return arena_printf(c->arena, "(f.results + b * %d + %d)", c->plan->n_results,
+                            b->index);
     case BUF_CONST:
         return table_text(c, b);
     }

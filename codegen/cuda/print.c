@@ -14,7 +14,8 @@ static void print_loop(Cuda *c, const Kernel *k, const char *name)
     const char *prefix = c->prefix;
     const int depth = k->loop->body->graph->depth;
     text_printf(c->out, "/* %s: %lld rounds of { */\n\n", name, (long long)k->loop->count);
-    cuda_step(c, "for (i64 s%d = 0; s%d < %lld; s%d++) {", depth, depth, (long long)k->loop->count, depth);
+    cuda_step(c, "for (i64 s%d = 0; s%d < %lld; s%d++) {", depth, depth,
+              (long long)k->loop->count, depth);
     c->entry = k->loop->body;
     c->prefix = name;
     c->indent++;
@@ -28,7 +29,8 @@ static void print_loop(Cuda *c, const Kernel *k, const char *name)
 
 static void print_kernel(Cuda *c, const Kernel *k, int number)
 {
-    const char *name = arena_printf(c->arena, "%s_k%d_%s", c->prefix, number, cuda_name(c->arena, k->name));
+    const char *name =
+        arena_printf(c->arena, "%s_k%d_%s", c->prefix, number, cuda_name(c->arena, k->name));
     switch (k->kind) {
     case KERNEL_EXPR:
         cuda_print_function(c, k, NULL, name);
@@ -74,13 +76,14 @@ static void print_model(const Cuda *c, Text *out)
     text_add(out, "HF_ENTRIES {\n");
     for (int i = 0; i < p->n_entries; i++)
         if (is_printed(&p->entries[i]))
-            text_printf(out, "    HF_HAS(%s),\n", cuda_name(c->arena, p->entries[i].graph->name));
+            text_printf(out, "    HF_HAS(%s),\n",
+                        cuda_name(c->arena, p->entries[i].graph->name));
     text_add(out, "};\n\nHF_STATES {\n");
     for (int i = 0; i < p->module->n_states; i++)
         text_printf(out, "    {\"%s\", %lld, %lld},\n", p->module->states[i].name,
                     (long long)p->states[i].offset, (long long)p->states[i].bytes);
-    text_printf(out, "};\n\nHF_MODEL(%d, %d, %d, %lld)\n", p->module->n_models, p->module->n_hypers,
-                p->n_results, (long long)p->state_bytes);
+    text_printf(out, "};\n\nHF_MODEL(%d, %d, %d, %lld)\n", p->module->n_models,
+                p->module->n_hypers, p->n_results, (long long)p->state_bytes);
 }
 
 static long long total(int64_t planned, int64_t temporary)
@@ -100,12 +103,15 @@ void cuda_print(Arena *a, const Plan *p, Text *out)
         if (is_printed(&p->entries[i]))
             print_entry(&c, &p->entries[i]);
     print_model(&c, &steps);
-    text_printf(out, "/* %s for %d models: written by hftac.  Order of execution is order in this file. */\n",
+    text_printf(out,
+                "/* %s for %d models: written by hftac.  Order of execution is order in this "
+                "file. */\n",
                 p->module->name, p->module->n_models);
     cuda_print_preamble(out);
     text_printf(out, "\n/* Bytes of shared memory, and of each model's scratch. */\n");
     text_printf(out, "constexpr i64 HF_SHARED = %lld, HF_SCRATCH = %lld;\n\n",
-                total(p->shared_bytes, c.temporary[0]), total(p->scratch_bytes, c.temporary[1]));
+                total(p->shared_bytes, c.temporary[0]),
+                total(p->scratch_bytes, c.temporary[1]));
     text_add(out, tables.s);
     text_addn(out, functions.s, functions.len);
     cuda_print_steps_head(out);

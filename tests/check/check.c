@@ -223,6 +223,9 @@ hftac_array *compile_file_threads(const char *path, int n_models, const char *co
     snprintf(count, sizeof count, "%d", n_models);
     const char *argv[64] = {compiler, "-q", "-w", path, "-B", count, "-o", so};
     int n = 8;
+    const char *flag = getenv("CHECK_HFTAC_FLAG"); /* one more for all programs */
+    if (flag)
+        argv[n++] = flag;
     while (options && *options && n < 63)
         argv[n++] = *options++;
     pid_t pid;

@@ -345,3 +345,17 @@ Node *make_convolution(Maker *m)
     return chance(m, 70) ? build_einsum(&m->b, x, w, arena_printf(arena, "%s,%s->%s", in, weights, out))
                          : build_einsum(&m->b, w, x, arena_printf(arena, "%s,%s->%s", weights, in, out));
 }
+
+/* Rows of four padded to five, of f64 (two registers): LLVM 19 loads them wrongly where rows are left out as well. */
+Node *make_padded_rows(Maker *m)
+{
+    const Shape s = shape_of(4, (const int64_t[]){4, 4, 5, 4}), t = shape_of(4, (const int64_t[]){2, 8, 4, 3});
+    const int64_t start[] = {0, 0, 2, 0}, step[] = {1, 1, 1, 1}, size[] = {4, 4, 7, 5};
+    const Attrs a = {.window = {.start = ints_of(4, (const int64_t[]){0, 0, 0, 1}),
+                                .step = ints_of(4, (const int64_t[]){1, 1, 1, 3}),
+                                .size = ints_of(4, (const int64_t[]){4, 4, 1, 1}),
+                                .taps = ints_of(4, (const int64_t[]){0, 0, 3, 2}),
+                                .dilation = ints_of(4, (const int64_t[]){1, 1, 2, 3})}};
+    Node *x = build_window(&m->b, OP_WINDOW, build_pad(&m->b, make_param(m, &s), start, step, size, 0), &a);
+    return build_einsum(&m->b, x, make_param(m, &t), "xyncpq,yocx->cqnop");
+}

@@ -29,6 +29,10 @@ const LibraryCase grad_library[] = {
     {"gelu", "x=N,C,H", -4, 4, "gelu(@x, {\"none\"|\"tanh\"})"},
     {"softmax", "x=N,C,H", -3, 3, "softmax(@x, {0|1|-1})"},
     {"log_softmax", "x=N,C,H", -3, 3, "log_softmax(@x, {0|1|-1})"},
+    {"layers of activations", "x=N,C,H", -2, 2, "@layer = Sequential(ELU(0.5), CELU(0.5), SELU(), SiLU(), Mish(), Hardtanh(-2, 2), LeakyReLU(0.1), Softplus(2, 3), Tanhshrink())\n"
+                                              "@y = @layer(@x)"},
+    {"more layers of activations", "x=N,C,H", -2, 2, "@layer = Sequential(Softsign(), Sigmoid(), Hardsigmoid(), GELU(\"tanh\"), Hardswish(), Hardshrink(0.1), Softshrink(0.01), LogSigmoid(), Tanh(), "
+                                              "Threshold(-0.9, 3), ReLU6(), Identity(), LogSoftmax(1), RReLU(), GLU(0), Softmax(), ReLU())\n@y = @layer(cat([@x, @x]))"},
     /* ---- arithmetic, statistics ---- */
     {"arithmetic by name", "x=N,C,H y=C,1", 0.5, 2, "add(@x, 2) * reciprocal(@x) + rsqrt(@x) - div(square(@x), neg(@y)) * sub(1, @y)"},
     {"number ** x", "x=N,C", -2, 2, "{2|0.3|some} ** @x + @x % {1.3|some} + {1|some} / (3 + @x)"},
@@ -87,6 +91,9 @@ const LibraryCase grad_library[] = {
     {"conv_transpose2d", "x=N,GC,3,4 w=GC,D,3,2 b=GD", -1, 1, "conv_transpose2d(@x, @w, {@b|none}, {2, 1, 1|[1, 3], [0, 1], [0, 2]|1, 1, 0|4, 0, 3}, <G>, {1|2}) * sum(@b)"},
     {"ConvTranspose2d", "x=N,C,3,4", -1, 1, "@layer = ConvTranspose2d(<D>, {4|[3, 2]}, {1|2}, {0|1})\n@y = @layer(@x)"},
     /* ---- pooling, resampling ---- */
+    {"layers of pooling", "x=N,C,H,W", -1, 1, "@layer = Sequential(ReflectionPad2d(2), MaxPool2d(2, 1), ZeroPad2d(1), AvgPool2d(2, 2, 1, false, false), ReplicationPad2d(1), Upsample(scale_factor = 2), "
+                                              "AdaptiveMaxPool2d([5, 4]), ConstantPad2d([1, 0, 0, 2], 0.5), UpsamplingBilinear2d(scale_factor = 2), AdaptiveAvgPool2d(3), Flatten(), Dropout({0|0.4}))\n@y = @layer(@x)"},
+    {"without samples", "x=C,H,W w=D,C,2,2 v=C,D,3,3", -1, 1, "max_pool2d(conv_transpose2d(@x, @v, none, 2), 2) * 2 |> sum |> mul(conv2d(@x, @w, none, 2))"},
     {"max_pool1d", "x=N,C,L", -1, 1, "max_pool1d(@x, {2|3}, {1|2|3|none}, {0|1}, {1|2}, {true|false})"},
     {"max_pool2d", "x=N,C,H,W", -1, 1, "max_pool2d(@x, {2|3|[2, 3]}, {1|2|[3, 1]|none}, {0|1}, {1|2|[1, 2]}, {true|false})"},
     {"avg_pool1d", "x=N,C,L", -1, 1, "avg_pool1d(@x, {2|3}, {1|2|3|none}, {0|1}, {true|false}, {true|false})"},

@@ -50,6 +50,7 @@ static const Row rows[] = {
     {OP_SLICE, make_slice, -1, 1, 0},
     {OP_WINDOW, make_window, -1, 1, 0},
     {OP_PAD, make_pad, -1, 1, 0},
+    {OP_PAD, make_padded_rows, -1, 1, 0},
     {OP_GATHER, make_gather, -1, 1, 0},
     {OP_SUM, make_reduce, -1, 1, 0},
     {OP_REDMAX, make_reduce, -1, 1, 0},

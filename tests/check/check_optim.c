@@ -31,6 +31,7 @@ static const struct {
     {"polynomial", "PolynomialLR"},
     {"onecycle", "OneCycleLR"},
     {"cyclic", "CyclicLR"},
+    {"reduce_on_plateau", "ReduceLROnPlateau"},
 };
 
 static const char *optimizer_name(const Golden *g)
@@ -207,19 +208,24 @@ static bool check_schedule(const char *name, const char *hdl, const json_t *row)
         add(&call, "%s%s = ", call.len ? ", " : "", arg);
         add_argument(&s, &call, v, &n);
     }
-    add(&s, "model Case {\n  input g : f32[1]\n  p = Param([1])\n  loss sum(p * g)\n}\n");
+    /* The loss is what is fed: the metric that a schedule may follow. */
+    add(&s, "model Case {\n  input g : f32[1]\n  p = Param([1])\n  loss sum(g) + 0 * sum(p)\n}\n");
     add(&s, "train Case {\n  batch N = 1\n  epochs 50\n  optimizer SGD(lr = base)\n  schedule %s(%s)\n}\n", hdl, call.text);
     hftac_array *a = compile_text(s.text, SLOTS);
     if (!a)
         return false;
-    hftac_metric factor;
+    hftac_metric factor, loss;
     must(hftac_find_metric(a, "schedule", &factor));
-    const Tensor g = {.type = HFTAC_F32, .rank = 1, .dims = {1}, .count = 1, .values = &(float){1}};
+    must(hftac_find_metric(a, "loss", &loss));
+    float fed = 1;
+    const Tensor g = {.type = HFTAC_F32, .rank = 1, .dims = {1}, .count = 1, .values = &fed};
     bool ok = true;
+    const json_t *metric = json_object_get(row, "metric");
     const double base = json_number_value(json_object_get(row, "base_lr"));
     const json_t *lr = json_object_get(row, "lr");
     for (size_t e = 0; e < json_array_size(lr); e++) {
-        must(hftac_set_epoch(a, (int64_t)e));
+        if (metric)
+            fed = (float)json_number_value(json_array_get(metric, e));
         feed(a, "g", &g);
         must(hftac_train_step(a));
         const double want = json_number_value(json_array_get(lr, e));
@@ -231,6 +237,7 @@ static bool check_schedule(const char *name, const char *hdl, const json_t *row)
                 ok = false;
             }
         }
+        must(hftac_epoch_end(a, loss));
     }
     hftac_close(a);
     return ok;
@@ -258,6 +265,83 @@ static void check_schedules(const char *directory, int *passed, int *failed)
     json_decref(all);
 }
 
+/* ---- schedules in a row, and per step ---- */
+
+enum {
+    STEPS_PER_EPOCH = 2,
+    CHAIN_EPOCHS = 8
+};
+
+static double linear_then_step(int epoch, int step)
+{
+    (void)step;
+    return epoch < 4 ? 0.1 + 0.9 * epoch / 4 : pow(0.5, (epoch - 4) / 3);
+}
+
+static double three_in_a_row(int epoch, int step)
+{
+    (void)epoch;
+    return step < 2 ? 0.25 : step < 5 ? pow(1 - (step - 2) / 3.0, 2) : pow(0.9, step - 5);
+}
+
+static double cosine_steps(int epoch, int step)
+{
+    (void)epoch;
+    return (1 + cos(acos(-1) * step / 5)) / 2;
+}
+
+/* Over the whole run, 16 steps: up over .25 * 16 - 1 of them. */
+static double one_cycle(int epoch, int step)
+{
+    (void)epoch;
+    const double top = 3, last = 15;
+    return step <= top ? 0.5 + (4 - 0.5) * step / top : 4 + (0.5 / 100 - 4) * (step - top) / (last - top);
+}
+
+static const struct {
+    const char *hdl;
+    double (*factor)(int epoch, int step);
+} chains[] = {
+    {"LinearLR(start_factor = 0.1, total_iters = 4) then StepLR(step_size = 3, gamma = 0.5)", linear_then_step},
+    {"ConstantLR(factor = 0.25, total_iters = 2) then PolynomialLR(total_iters = 3, power = 2) then ExponentialLR(gamma = 0.9) per step",
+     three_in_a_row},
+    {"CosineAnnealingLR(T_max = 5) per step", cosine_steps},
+    {"OneCycleLR(max_lr = 2, pct_start = 0.25, anneal_strategy = \"linear\", div_factor = 8, final_div_factor = 100) per step", one_cycle},
+};
+
+static bool check_chain(int i)
+{
+    static Source s;
+    s.len = 0;
+    add(&s, "hdl 1\nmodel Case {\n  input g : f32[1]\n  p = Param([1])\n  loss sum(p * g)\n}\n");
+    add(&s, "train Case {\n  batch N = 1\n  epochs %d\n  optimizer SGD(lr = 0.5)\n  schedule %s\n}\n", CHAIN_EPOCHS,
+        chains[i].hdl);
+    hftac_array *a = compile_text(s.text, SLOTS);
+    if (!a)
+        return false;
+    hftac_metric factor;
+    must(hftac_find_metric(a, "schedule", &factor));
+    must(hftac_set_plan(a, CHAIN_EPOCHS, STEPS_PER_EPOCH));
+    const Tensor g = {.type = HFTAC_F32, .rank = 1, .dims = {1}, .count = 1, .values = &(float){1}};
+    bool ok = true;
+    for (int epoch = 0; epoch < CHAIN_EPOCHS; epoch++) {
+        for (int k = 0; k < STEPS_PER_EPOCH; k++) {
+            const double want = chains[i].factor(epoch, epoch * STEPS_PER_EPOCH + k);
+            double f;
+            feed(a, "g", &g);
+            must(hftac_train_step(a));
+            must(hftac_read_metric(a, factor, SLOTS - 1, &f));
+            if (!(fabs(f - want) <= 1e-12 * fabs(want) + 1e-15)) {
+                printf("FAILED: %s, epoch %d, step %d: %.17g, not %.17g\n", chains[i].hdl, epoch, k, f, want);
+                ok = false;
+            }
+        }
+        must(hftac_epoch_end(a, HFTAC_NO_METRIC));
+    }
+    hftac_close(a);
+    return ok;
+}
+
 int main(int argc, char **argv)
 {
     if (argc != 2)
@@ -277,6 +361,11 @@ int main(int argc, char **argv)
     }
     free(files);
     check_schedules(argv[1], &passed, &failed);
+    for (size_t i = 0; i < sizeof chains / sizeof *chains; i++)
+        if (check_chain((int)i))
+            passed++;
+        else
+            failed++;
     check_end();
     printf("%d passed, %d failed\n", passed, failed);
     return failed || !passed;

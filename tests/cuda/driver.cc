@@ -1,6 +1,10 @@
-/* driver MODEL.so: runs the CUDA text that it was compiled with (CUDA_TEXT) on the host beside the CPU's model.so of the same
+/* driver MODEL.so [SEED]: runs the CUDA text that it was compiled with (CUDA_TEXT) on the host beside the CPU's model.so of the same
  * program: from the same state and inputs two training steps, then eval, eval_end and predict.  State, results and outputs must agree
- * within float32 rounding, and those of ascending and descending order of blocks and threads bit for bit. */
+ * within float32 rounding, and those of ascending and descending order of blocks and threads bit for bit.
+ *
+ * Within rounding: the program is also run on the CPU from a state whose reals are off by some units in the last place.  A
+ * tensor may differ by a small part of its largest element and by a small multiple of what that changes (an optimizer that
+ * divides by a gradient's size makes large what is nothing but rounding). */
 #include "tests/cuda/standin.h"
 
 #include CUDA_TEXT
@@ -18,7 +22,9 @@ struct Device {
 struct Run {
     const HftacModel *m;
     size_t models, scratch_bytes, shared_bytes;
-    Device cpu, gpu, back; /* back: the GPU's in descending order */
+    Device cpu, gpu;
+    Device back; /* the GPU's in descending order */
+    Device near; /* the CPU's from a state that is a little off */
     std::vector<const void *> inputs;
     std::vector<double> hypers;
     double scalars[HFTAC_N_SCALARS];
@@ -27,9 +33,11 @@ struct Run {
     int failed;
 };
 
+static uint64_t random_state = 88172645463325252u;
+
 static uint64_t random_bits()
 {
-    static uint64_t s = 88172645463325252u;
+    uint64_t &s = random_state;
     s ^= s << 13;
     s ^= s >> 7;
     s ^= s << 17;
@@ -185,14 +193,36 @@ static void copy_state(const Run *r)
     memcpy(r->back.state, r->gpu.state, r->models * r->m->state_bytes);
 }
 
+static void make_near(const Run *r)
+{
+    memcpy(r->near.state, r->cpu.state, r->models * r->m->state_bytes);
+    for (uint32_t i = 0; i < r->m->n_states; i++) {
+        const HftacState *s = &r->m->states[i];
+        if (s->shape.dtype != HFTAC_DT_F32)
+            continue;
+        for (size_t b = 0; b < r->models; b++) {
+            float *v = (float *)(r->near.state + b * r->m->state_bytes + s->offset);
+            for (size_t e = 0; e < s->bytes / sizeof *v; e++)
+                v[e] *= 1 + (float)((int)(random_bits() % 65) - 32) * 0x1p-23f;
+        }
+    }
+}
+
 struct Difference {
-    double worst, cpu, gpu, scale;
+    double worst, cpu, gpu, scale, near;
     size_t at;
 };
 
-static void note(Difference *d, double cpu, double gpu, size_t at)
+static double distance(double a, double b)
 {
-    const double error = cpu == gpu || (isnan(cpu) && isnan(gpu)) ? 0 : isfinite(cpu) && isfinite(gpu) ? fabs(cpu - gpu) : INFINITY;
+    return a == b || (isnan(a) && isnan(b)) ? 0 : isfinite(a) && isfinite(b) ? fabs(a - b) : INFINITY;
+}
+
+static void note(Difference *d, double cpu, double near, double gpu, size_t at)
+{
+    const double error = distance(cpu, gpu), off = distance(cpu, near);
+    if (isfinite(off) && off > d->near)
+        d->near = off;
     if (isfinite(cpu) && fabs(cpu) > d->scale)
         d->scale = fabs(cpu);
     if (error > d->worst) {
@@ -205,12 +235,12 @@ static void note(Difference *d, double cpu, double gpu, size_t at)
 
 static void judge(Run *r, const char *when, const char *what, size_t model, const Difference *d, bool exact)
 {
-    const double allowed = exact ? 0 : r->tolerance * d->scale;
+    const double allowed = exact ? 0 : r->tolerance * d->scale + 4 * d->near + 1e-14;
     if (d->worst <= allowed)
         return;
-    if (r->failed++ < 10)
-        printf("FAILED: %s: %s of model %zu, element %zu: %.9g on the CPU, %.9g on the GPU (largest: %g)\n", when, what, model,
-               d->at, d->cpu, d->gpu, d->scale);
+    if (r->failed++ < 40)
+        printf("FAILED: %s: %s of model %zu, element %zu: %.9g on the CPU, %.9g on the GPU (largest: %g, allowed: %g)\n", when, what,
+               model, d->at, d->cpu, d->gpu, d->scale, allowed);
 }
 
 static bool is_real(uint32_t dtype)
@@ -224,11 +254,13 @@ static void compare_states(Run *r, const char *when)
         const HftacState *s = &r->m->states[i];
         const StandinState *gpu = find_state(s->name);
         for (size_t b = 0; b < r->models; b++) {
-            const unsigned char *a = r->cpu.state + b * r->m->state_bytes + s->offset,
+            const size_t from = b * r->m->state_bytes + s->offset;
+            const unsigned char *a = r->cpu.state + from, *n = r->near.state + from,
                                 *g = r->gpu.state + b * r->m->state_bytes + gpu->offset;
             Difference d = {};
             for (size_t e = 0; e < s->bytes / element_bytes(s->shape.dtype); e++)
-                note(&d, get(s->shape.dtype, a, stored_element(s, e)), get(s->shape.dtype, g, e), e);
+                note(&d, get(s->shape.dtype, a, stored_element(s, e)), get(s->shape.dtype, n, stored_element(s, e)),
+                     get(s->shape.dtype, g, e), e);
             judge(r, when, s->name, b, &d, !is_real(s->shape.dtype));
         }
     }
@@ -240,7 +272,7 @@ static void compare_results(Run *r, const char *when, const HftacEntry *e)
         for (size_t b = 0; b < r->models; b++) {
             const size_t at = b * r->m->n_results + e->results[i].index;
             Difference d = {};
-            note(&d, r->cpu.results[at], r->gpu.results[at], 0);
+            note(&d, r->cpu.results[at], r->near.results[at], r->gpu.results[at], 0);
             judge(r, when, e->results[i].name ? e->results[i].name : "result", b, &d,
                   e->results[i].kind != HFTAC_RESULT_VALUE && e->results[i].kind != HFTAC_RESULT_FACTOR);
         }
@@ -254,7 +286,8 @@ static void compare_outputs(Run *r, const char *when)
         for (size_t b = 0; b < r->models; b++) {
             Difference d = {};
             for (size_t e = 0; e < n; e++)
-                note(&d, get(o->shape.dtype, r->cpu.outputs[i], b * n + e), get(o->shape.dtype, r->gpu.outputs[i], b * n + e), e);
+                note(&d, get(o->shape.dtype, r->cpu.outputs[i], b * n + e), get(o->shape.dtype, r->near.outputs[i], b * n + e),
+                     get(o->shape.dtype, r->gpu.outputs[i], b * n + e), e);
             judge(r, when, o->name, b, &d, !is_real(o->shape.dtype));
         }
     }
@@ -266,13 +299,13 @@ static void compare_orders(Run *r, const char *when)
                 !memcmp(r->gpu.results, r->back.results, r->models * r->m->n_results * sizeof(double));
     for (uint32_t i = 0; i < r->m->n_outputs; i++)
         same = same && !memcmp(r->gpu.outputs[i], r->back.outputs[i], r->models * r->m->outputs[i].bytes);
-    if (!same && r->failed++ < 10)
+    if (!same && r->failed++ < 40)
         printf("FAILED: %s: the order of threads decides what comes out\n", when);
 }
 
-static void run_cpu(Run *r, const HftacEntry *e)
+static void run_cpu(Run *r, const Device *d, const HftacEntry *e)
 {
-    const HftacFrame f = make_frame(r, &r->cpu, r->m->shared_bytes, r->m->scratch_bytes);
+    const HftacFrame f = make_frame(r, d, r->m->shared_bytes, r->m->scratch_bytes);
     if (e->shared)
         e->shared(&f, 0, 0);
     e->models(&f, 0, (int64_t)r->models);
@@ -298,7 +331,9 @@ static bool run_entry(Run *r, int which, const char *name)
         if (!e->present)
             standin_fail(name, "an entry that model.so does not have");
         copy_state(r);
-        run_cpu(r, e);
+        make_near(r);
+        run_cpu(r, &r->cpu, e);
+        run_cpu(r, &r->near, e);
         run_gpu(r, &r->gpu, s.run, false);
         run_gpu(r, &r->back, s.run, true);
         compare_states(r, name);
@@ -331,6 +366,7 @@ static void begin(Run *r, const HftacModel *m)
     r->shared_bytes = (size_t)HF_SHARED;
     r->scratch_bytes = r->models * (size_t)HF_SCRATCH;
     r->cpu = make_device(r, m->shared_bytes, m->scratch_bytes);
+    r->near = make_device(r, m->shared_bytes, m->scratch_bytes);
     r->gpu = make_device(r, r->shared_bytes, r->scratch_bytes);
     r->back = make_device(r, r->shared_bytes, r->scratch_bytes);
     for (uint32_t i = 0; i < m->n_inputs; i++)
@@ -353,11 +389,12 @@ int main(int argc, char **argv)
     if (!m || strcmp(m->magic, HFTAC_ABI_MAGIC))
         standin_fail(argc >= 2 ? argv[1] : "driver", "not a model.so");
     Run r = {};
-    r.tolerance = argc > 2 ? atof(argv[2]) : 1e-4;
+    r.tolerance = 2e-5;
+    random_state += argc > 2 ? strtoull(argv[2], nullptr, 10) << 20 : 0;
     begin(&r, m);
     if (!m->entries[HFTAC_ENTRY_INIT].present)
         standin_fail(m->name, "a model.so without initial values");
-    run_cpu(&r, &m->entries[HFTAC_ENTRY_INIT]);
+    run_cpu(&r, &r.cpu, &m->entries[HFTAC_ENTRY_INIT]);
     int entries = 0;
     for (int step = 0; step < 2; step++)
         entries += run_entry(&r, HFTAC_ENTRY_TRAIN, "train");

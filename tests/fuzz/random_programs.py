@@ -8,6 +8,7 @@ Program number S is the same for ever (random.Random(S)).  For each one:
   compiles     at -O0 and -O2, for 1, 2 and 5 models
   exactness    every slot of every array, with 1 and 3 threads, holds the same bits as its B = 1 run: fuzz_run_fused
   numbers      what is computed is what the graph says, by the reference interpreter: fuzz_against_ref
+  the same     every eighth program gives the same file when it is compiled again
   round trips  --emit=ir, grad and fused read back to the same bytes; --emit=hdl means the same graph
 
 A program that fails is kept in --keep DIR and shrunk line by line with --shrink."""
@@ -834,6 +835,10 @@ class Checker:
         self.hftac("compile --emit=hdl", precision, "--emit=ir", "-o", b, again)
         self.same("--emit=hdl compiles to another graph", a, b)
 
+    def reproducible(self, source, precision):
+        self.hftac("compile", precision, "-B", "5", "-o", self.path("again.so"), source)
+        self.same("not the same model.so again", self.path("again.so"), self.path("five.so"))
+
     def check(self, text, seed, kind=""):
         """kind: of a failure that is looked for again; then only what leads there is run."""
         source = self.path("case.hdl")
@@ -845,6 +850,8 @@ class Checker:
         arrays = [("one.so", 1, "-O2", 1)] + [("five.so", 5, "-O2", 3), ("zero.so", 1 if self.quick else 2, "-O0", 1)]
         for name, models, level, _ in arrays:
             self.hftac("compile", precision, "-B", str(models), level, "-o", self.path(name), source)
+        if seed % 8 == 0 or kind.startswith("not the same"):
+            self.reproducible(source, precision)
         runs = [f"{self.path(name)}:{threads}" for name, _, _, threads in arrays]
         if not kind.startswith("numbers"):
             self.run("run", [os.path.join(self.bin, "fuzz_run_fused"), str(seed), "3", *runs, f"{self.path('five.so')}:1"])

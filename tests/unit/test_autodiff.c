@@ -148,6 +148,19 @@ static Node *do_cumsum(Lab *l, Node *p, Node *q)
     return build2(&l->b, OP_MUL, x, y);
 }
 
+/* Windows that overlap, and a convolution. */
+static Node *do_window(Lab *l, Node *p, Node *q)
+{
+    const Attrs a = {.window = {.start = ints_of(2, (const int64_t[]){0, 1}),
+                                .step = ints_of(2, (const int64_t[]){1, 2}),
+                                .size = ints_of(2, (const int64_t[]){2, 3}),
+                                .taps = ints_of(2, (const int64_t[]){0, 2}),
+                                .dilation = ints_of(2, (const int64_t[]){1, 3})}};
+    Node *x = build_window(&l->b, OP_WINDOW, p, &a); /* [2, 2, 3] */
+    Node *y = build_einsum(&l->b, x, q, "tcn,oct->on");
+    return build2(&l->b, OP_MUL, build1(&l->b, OP_EXP, x), y);
+}
+
 static Node *do_sum(Lab *l, Node *p, Node *q)
 {
     Node *x = build2(&l->b, OP_MUL, p, q);
@@ -286,6 +299,7 @@ static const Case cases[] = {
     {"gather", do_gather, {2, {3, 3}, {0}}, {2, {3, 2}, {0}}, -1, 1},
     {"scatter", do_scatter, {2, {3, 3}, {0}}, {2, {4, 2}, {0}}, -1, 1},
     {"cumsum", do_cumsum, {2, {3, 4}, {0}}, {0, {0}, {0}}, -1, 1},
+    {"window", do_window, {2, {2, 9}, {0}}, {3, {2, 2, 2}, {0}}, -1, 1},
     {"sum", do_sum, {3, {2, 3, 4}, {0}}, {3, {2, 1, 4}, {0}}, -1, 1},
     {"max, min", do_redmax, {3, {2, 3, 4}, {0}}, {3, {2, 3, 1}, {0}}, 0.2, 1},
     {"linear", do_linear, {2, {3, 4}, {0}}, {2, {5, 4}, {0}}, -1, 1},

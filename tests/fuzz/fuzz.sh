@@ -1,0 +1,7 @@
+#!/usr/bin/env bash
+# fuzz.sh BIN ROOT: what CTest runs of the fuzzing programs; 77 (skipped) without python3.
+set -eu
+command -v python3 >/dev/null || { echo "no python3: skipped"; exit 77; }
+bin=$1 here=$2/tests/fuzz
+python3 "$here/random_programs.py" --bin "$bin" --seed 1 --count "${FUZZ_COUNT:-24}" --quick
+python3 "$here/damage.py" --bin "$bin" --samples "$2/samples" --programs "$2/tests/hdl" --count 1
