@@ -167,6 +167,8 @@ Value builtin_einsum(const Call *c)
         if (*p != ' ')
             spec[n++] = *p;
     spec[n] = '\0';
+    if (c->arg[2].kind == V_NONE)
+        return einsum_of_one(c, spec);
     const Value x = math_real(e, c->arg[1]), y = math_real(e, c->arg[2]);
     Node *a = math_strong(e, &x, c->loc[1], "an operand"),
          *b = math_strong(e, &y, c->loc[2], "an operand");

@@ -40,7 +40,7 @@ Value builtin_scatter_add(const Call *c)
                    type_text(e->arena, &index->type));
         return value_error();
     }
-    DType to = weak         ? updates->type.dtype
+    DType to = weak           ? updates->type.dtype
                : weak_updates ? x->type.dtype
                               : dtype_join(x->type.dtype, updates->type.dtype);
     if (dtype_class(to) == DTC_BOOL)
@@ -48,6 +48,7 @@ Value builtin_scatter_add(const Call *c)
     Attrs attrs;
     attrs_default(ATTR_axis, &attrs);
     attrs.axis.dim = d;
-    Node *in[3] = {build_cast(&e->b, x, to), build_cast(&e->b, index, DT_I64), build_cast(&e->b, updates, to)};
+    Node *in[3] = {build_cast(&e->b, x, to), build_cast(&e->b, index, DT_I64),
+                   build_cast(&e->b, updates, to)};
     return value_node(build(&e->b, OP_SCATTER_ADD, &attrs, 3, in), weak && weak_updates);
 }

@@ -177,10 +177,10 @@ static Value deviation(Elab *e, const Dist *d, const Value *arg, const char *sta
                        d->loc);
 }
 
-static Value sample(Elab *e, const Dist *d, const Value *arg, const char *state, const Shape *s)
+static Value sample(Elab *e, const Dist *d, const Value *arg, const char *state, const Shape *s,
+                    Node *step)
 {
     const char *family = d->family->name;
-    Node *step = build_const(&e->b, DT_I64, 0);
     const bool plain = strcmp(family, "normal") == 0 || strcmp(family, "uniform") == 0;
     const bool is_normal = strstr(family, "normal") != NULL;
     Value lo = arg[0], width = arg[1];
@@ -202,7 +202,7 @@ static Value sample(Elab *e, const Dist *d, const Value *arg, const char *state,
 /* An argument as a value of the init graph: scalars of another graph are copied. */
 static bool init_argument(Elab *e, const Dist *d, Value *v)
 {
-    if (v->kind != V_TENSOR)
+    if (v->kind != V_TENSOR || d->graph == e->b.graph)
         return true;
     Node *n = graph_copy(e, d->graph, v->node, NULL, NULL, d->loc, "an initial value");
     if (n == NULL)
@@ -213,6 +213,11 @@ static bool init_argument(Elab *e, const Dist *d, Value *v)
 
 Node *dist_value(Elab *e, const Dist *d, const char *state, const Type *type)
 {
+    return dist_drawn(e, d, state, type, build_const(&e->b, DT_I64, 0));
+}
+
+Node *dist_drawn(Elab *e, const Dist *d, const char *state, const Type *type, Node *step)
+{
     Value arg[3] = {d->arg[0], d->arg[1], d->arg[2]};
     for (int i = 0; i < 3; i++)
         if (!init_argument(e, d, &arg[i]))
@@ -221,7 +226,7 @@ Node *dist_value(Elab *e, const Dist *d, const char *state, const Type *type)
     e->b.loc = d->loc;
     if (d->family == NULL && arg[0].kind != V_TENSOR)
         return build_full(&e->b, type->dtype, &type->shape, value_number(&arg[0]));
-    const Value v = d->family == NULL ? arg[0] : sample(e, d, arg, state, &type->shape);
+    const Value v = d->family == NULL ? arg[0] : sample(e, d, arg, state, &type->shape, step);
     Node *n = math_cast(e, &v, type->dtype, d->loc, "an initial value");
     if (n == NULL)
         return NULL;

@@ -479,6 +479,8 @@ Value math_real(Elab *e, Value v);
 bool dist_from(Elab *e, const Value *v, SrcRange at, Dist *out);
 /* The first value of a state in the current (init) graph. */
 Node *dist_value(Elab *e, const Dist *d, const char *state, const Type *type);
+/* The same, another one for each `step`: i64[]. */
+Node *dist_drawn(Elab *e, const Dist *d, const char *path, const Type *type, Node *step);
 /* builtin_random.c: strong values of the program's real type */
 Node *random_bits(Elab *e, const char *path, const Shape *shape, Node *step);
 Value random_uniform(Elab *e, const char *path, const Shape *shape, Node *step);
@@ -506,6 +508,9 @@ Value eval_in_model(Elab *e, const Ast *t);
 Node *graph_copy(Elab *e, const Graph *from, const Node *n,
                  Node *(*stop)(void *ctx, const Node *n), void *ctx, SrcRange at,
                  const char *what);
+
+/* builtin_rearrange.c: a permutation and a sum. */
+Value einsum_of_one(const Call *c, const char *spec);
 
 /* train.c */
 void train_statement(Elab *e, const Ast *s);

@@ -26,13 +26,26 @@ static bool declare_input(Elab *e, const Ast *s)
         .name = s->name, .target = s->kind == AST_TARGET, .each = s->flag, .loc = s->name_loc};
     if (!type_eval(e, s->kid[0], &in.type, true))
         return false;
-    if (ast_kid(s, 1) != NULL) {
-        diag_error(e->diag, s->kid[1]->loc,
-                   "inputs that the program draws itself are not yet supported");
+    in.drawn = ast_kid(s, 1) != NULL;
+    if (in.drawn && dtype_class(in.type.dtype) != DTC_REAL) {
+        diag_error(e->diag, s->kid[1]->loc, "only a real input can be drawn, not %s",
+                   type_text(e->arena, &in.type));
         return false;
     }
     module_add_input(e->module, &in);
     return true;
+}
+
+/* Where the data has none the run gives NaN: those elements are drawn, by each model anew in each batch. */
+static Node *drawn_input(Elab *e, const Ast *s, Node *given)
+{
+    const Value v = eval(e, s->kid[1]);
+    Dist dist;
+    if (given == NULL || !dist_from(e, &v, s->kid[1]->loc, &dist))
+        return NULL;
+    Node *drawn = dist_drawn(e, &dist, s->name, &given->type, random_step(e));
+    e->b.hint = s->name;
+    return build3(&e->b, OP_WHERE, build2(&e->b, OP_EQ, given, given), given, drawn);
 }
 
 void exec_input(Elab *e, const Ast *s)
@@ -42,7 +55,8 @@ void exec_input(Elab *e, const Ast *s)
     Value v = value_error();
     if (declare_input(e, s)) {
         e->b.hint = s->name;
-        v = value_node(build_input(&e->b, s->name), false);
+        Node *given = build_input(&e->b, s->name);
+        v = value_node(ast_kid(s, 1) != NULL ? drawn_input(e, s, given) : given, false);
     }
     scope_bind(e, &e->frame->scope, s->name, v, s->name_loc);
 }

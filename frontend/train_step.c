@@ -15,7 +15,7 @@ typedef struct Trained {
 typedef struct Step {
     Elab *e;
     Train *train;
-    Versions *versions; /* NULL: there is one update */
+    Versions *versions; /* NULL: there are no clauses */
     Node **losses;      /* by update, as the model has them */
     Node *ok;
     Node *last; /* of the batches that are accumulated; NULL: each is a step */
@@ -109,7 +109,7 @@ static bool find_losses(Step *s)
     bool ok = true;
     for (int k = 0; k < t->n_updates; k++)
         ok &= (s->losses[k] = find_loss(s, &t->updates[k])) != NULL;
-    if (ok && t->n_updates > 1)
+    if (ok && t->updates[0].clause != NULL)
         s->versions = versions_new(s->e, t->n_updates, s->losses);
     return ok;
 }
@@ -389,7 +389,7 @@ static bool build_update(Step *s, int k)
     s->update = &s->train->updates[k];
     s->n_params = 0;
     s->state_prefix =
-        s->versions != NULL ? arena_printf(e->arena, "optimizer.%d", k) : "optimizer";
+        s->train->n_updates > 1 ? arena_printf(e->arena, "optimizer.%d", k) : "optimizer";
     e->b.loc = s->update->loc;
     if (!collect_params(s))
         return false;

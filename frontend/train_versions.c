@@ -38,14 +38,14 @@ static Node *updated_value(const Versions *v, const char *state)
     return NULL;
 }
 
-/* Marks what `root` needs. */
+/* Marks what `root` needs; of what there is a version of, nothing more is needed. */
 static bool *cone_of(const Versions *v, const Node *root)
 {
     bool *in = arena_array(v->e->arena, (size_t)v->n, sizeof *in);
     if (root->id < v->n)
         in[root->id] = true;
     for (int i = root->id < v->n ? root->id : -1; i >= 0; i--)
-        for (int k = 0; in[i] && k < v->graph->nodes[i]->n_in; k++)
+        for (int k = 0; in[i] && v->now[i] == NULL && k < v->graph->nodes[i]->n_in; k++)
             in[v->graph->nodes[i]->in[k]->id] = true;
     return in;
 }
@@ -194,7 +194,9 @@ static void advance(Versions *v, int i)
     if (w->value->id >= v->n || v->told[w->value->id] != NULL)
         return;
     Node *before = w->before, *so_far = state_so_far(v, i);
-    if (before->id < v->n && version_of(v, before) != so_far) {
+    const bool unknown =
+        before->id < v->n && v->is_write[before->id] && v->told[before->id] == NULL;
+    if (unknown || version_of(v, before) != so_far) {
         Node **kept = arena_array(v->e->arena, (size_t)v->n, sizeof *kept);
         bool *marked = arena_array(v->e->arena, (size_t)v->n, sizeof *marked);
         memcpy(kept, v->now, (size_t)v->n * sizeof *kept);

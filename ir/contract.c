@@ -58,6 +58,24 @@ static bool add_summed(Contraction *c, const EinsumSpec *s)
     return true;
 }
 
+static void find_cut(Contraction *c)
+{
+    int64_t inner = 1;
+    const int last = c->n_out + c->n_sum - 1;
+    c->cut = c->n_out;
+    c->cut_steps = c->n_sum ? c->letter[c->cut].extent : 1;
+    c->n_chunks = 1;
+    if (c->chunk == 0 || c->n_sum == 0)
+        return;
+    for (c->cut = last; c->cut > c->n_out && c->letter[c->cut].extent * inner < c->chunk; c->cut--)
+        inner *= c->letter[c->cut].extent;
+    const int64_t extent = c->letter[c->cut].extent, steps = c->chunk / inner;
+    c->cut_steps = steps < 1 ? 1 : steps < extent ? steps : extent;
+    c->n_chunks = (extent + c->cut_steps - 1) / c->cut_steps;
+    for (int l = c->n_out; l < c->cut; l++)
+        c->n_chunks *= c->letter[l].extent;
+}
+
 bool contraction_of(const Node *einsum, const IntList *order, Contraction *out)
 {
     EinsumSpec s;
@@ -80,6 +98,7 @@ bool contraction_of(const Node *einsum, const IntList *order, Contraction *out)
         c.letter[i].cls = class_of(&c.letter[i], c.vector_operand);
         multiply_in(&c, &c.letter[i]);
     }
+    find_cut(&c);
     *out = c;
     return true;
 }

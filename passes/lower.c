@@ -191,8 +191,16 @@ static Node *build_layout(Builder *b, Node *x, const IntList *order)
 
 static int64_t chunk_of(const Contraction *c)
 {
-    const int64_t last = c->letter[c->n_out + c->n_sum - 1].extent;
-    return c->k > LONG_CHAIN && last > CHUNK ? CHUNK : 0;
+    int64_t inner = 1;
+    if (c->k <= LONG_CHAIN)
+        return 0;
+    for (int l = c->n_out + c->n_sum - 1; l >= c->n_out; l--) {
+        const int64_t extent = c->letter[l].extent;
+        if (inner * extent > CHUNK)
+            return inner < CHUNK ? CHUNK / inner * inner : inner;
+        inner *= extent;
+    }
+    return 0;
 }
 
 /* x as a copy that is contiguous along `axis`; of what is the same in each round of a loop one is enough, and windows look at

@@ -260,6 +260,8 @@ static bool allocate_inputs(hftac_array *a)
         a->input_buffer[i] =
             a->input_memory + cut_next(&c, hft_model_input(a->m, i)->bytes, copies);
         a->input_at[i] = a->input_buffer[i];
+        if (a->inputs[i].is_drawn)
+            hft_leave_drawn(a, (int32_t)i);
     }
     return true;
 }

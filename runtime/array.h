@@ -118,6 +118,8 @@ typedef struct Rows {
 void hft_fill_input(hftac_array *a, int32_t input, int32_t model, const Rows *rows);
 /* Marks an input as fed from its own buffer. */
 void hft_use_buffer(hftac_array *a, int32_t input, int64_t samples);
+/* A drawn input without data: NaN, in whose place the program draws. */
+void hft_leave_drawn(hftac_array *a, int32_t input);
 bool hft_entry_reads(const hftac_array *a, int which, int32_t input);
 
 /* Row-major to stored order of one state and back. */

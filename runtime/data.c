@@ -139,6 +139,17 @@ static bool is_used(const hftac_array *a, int entry, int32_t i)
            hft_entry_reads(a, HFTAC_ENTRY_PREDICT, i);
 }
 
+/* If all that is needed is drawn: as many samples as the file has of other inputs. */
+static void count_others(Binder *b)
+{
+    for (int32_t i = 0; i < b->a->about.n_inputs && !b->counted; i++) {
+        const hftac_input_description *in = &b->a->inputs[i];
+        const Source *s = find_source(b, in->name);
+        if (s && shape_fits(b, in, s))
+            count_samples(b, in, s);
+    }
+}
+
 static hftac_status bind_all(Binder *b)
 {
     for (int32_t i = 0; i < b->a->about.n_inputs; i++) {
@@ -151,6 +162,7 @@ static hftac_status bind_all(Binder *b)
         else if (hft_entry_reads(b->a, b->purpose_entry, i) && !in->is_drawn)
             report_missing(b, in);
     }
+    count_others(b);
     char head[512];
     snprintf(head, sizeof head, "%.400s does not fit model %.64s", b->path, b->a->m->name);
     const hftac_status s = hft_report_fail(&b->report, HFTAC_DATA, head);

@@ -54,6 +54,13 @@ void hft_use_buffer(hftac_array *a, int32_t input, int64_t samples)
     a->fed[input] = a->inputs[input].batch_axis < 0 ? a->m->batch : samples;
 }
 
+void hft_leave_drawn(hftac_array *a, int32_t input)
+{
+    const hftac_input_description *in = &a->inputs[input];
+    memset(a->input_buffer[input], 0xff, in->bytes * (size_t)(in->is_each ? a->n : 1));
+    hft_use_buffer(a, input, a->m->batch);
+}
+
 static hftac_status check_feed(const hftac_array *a, hftac_input input, const void *values,
                                int64_t samples)
 {

@@ -65,6 +65,8 @@ void hft_loop_feed(Loop *l, int64_t n)
     for (int32_t i = 0; i < l->data->n_inputs; i++)
         if (l->data->inputs[i].values && hft_entry_reads(l->a, l->entry, i))
             feed_input(l, i, n);
+        else if (l->a->inputs[i].is_drawn)
+            hft_leave_drawn(l->a, i);
     l->a->sample_numbers = l->order + l->at;
     l->a->sample_numbers_stride = l->stride;
 }

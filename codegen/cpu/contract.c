@@ -7,7 +7,8 @@
 
 enum {
     HEAVY = 12,
-    CACHED = 512 << 10
+    CACHED = 512 << 10,
+    FIRST_LEVEL = 32 << 10
 };
 
 static void find_operand(Contract *x, Operand *o, int which)
@@ -64,6 +65,19 @@ static Index result_index(const Contract *x, const Affine *plus, int64_t vector)
     return i;
 }
 
+/* Chunks before this one have left their sum in the result's place. */
+static LLVMValueRef add_to_stored(Contract *x, const Index *i, LLVMValueRef sum)
+{
+    Emit *e = x->e;
+    const Buffer *to = e->kernel->stores[0].to;
+    const Affine offset = index_offset(&e->space, &to->shape, to->stride, i);
+    LLVMValueRef old = emit_load(e, to, &offset);
+    LLVMValueRef first = emit_is_vector(old) ? emit_splat(e, x->first_chunk) : x->first_chunk;
+    LLVMValueRef pair[2] = {
+        LLVMBuildSelect(e->builder, first, LLVMConstNull(LLVMTypeOf(old)), old, ""), sum};
+    return emit_scalar_fn(e, SC_ADD, x->type, x->type, 2, pair);
+}
+
 static void store_vector(Contract *x, const Tile *t, const Affine *plus, int v,
                          LLVMValueRef sum)
 {
@@ -72,6 +86,8 @@ static void store_vector(Contract *x, const Tile *t, const Affine *plus, int v,
     const Index i = result_index(x, plus, v);
     if (x->c.letter[x->c.n_out - 1].extent == 1)
         sum = LLVMBuildExtractElement(e->builder, sum, emit_const_i64(e, 0), "");
+    if (x->chunks_outside)
+        sum = add_to_stored(x, &i, sum);
     emit_bind(e, x->c.node, &i, sum);
     emit_stores_at(e, &i);
     emit_set_active(e, old);
@@ -133,13 +149,6 @@ static void store_looped(Contract *x, const Tile *t)
     store_rows(x, t, stack, plus, 0, &zero);
 }
 
-static bool sums_in_chunks(const Contract *x)
-{
-    const int last = x->c.n_out + x->c.n_sum - 1;
-    const bool one_letter = x->c.n_sum == 1;
-    return x->c.chunk > 0 && !(one_letter && x->c.chunk >= x->c.letter[last].extent);
-}
-
 static LLVMValueRef *make_places(Contract *x, int n)
 {
     LLVMValueRef *place = arena_array(x->e->arena, (size_t)n, sizeof *place);
@@ -154,7 +163,7 @@ static void emit_tile(Contract *x, Tile *t)
     for (int l = 0; l < x->c.n_out; l++)
         t->n_rows *= (int)t->rows[l];
     t->sum = make_places(x, t->n_rows * t->n_vectors);
-    t->total = sums_in_chunks(x) ? make_places(x, t->n_rows * t->n_vectors) : NULL;
+    t->total = x->c.n_chunks > 1 && !x->chunks_outside ? make_places(x, t->n_rows * t->n_vectors) : NULL;
     tile_emit_sums(x, t);
     if (x->heavy_epilogue && t->n_rows > 1)
         store_looped(x, t);
@@ -270,6 +279,62 @@ static void emit_outer(Contract *x, int letter)
     emit_loop_end(x->e);
 }
 
+/* With all chunks at each tile, the vector operand's panel is read for every tile of rows, and where it is longer than the first
+ * level cache the memory behind sets the pace; with all tiles at each chunk, the result is read and written once a chunk.  Bits are the
+ * same. */
+static bool chunks_pay_outside(const Contract *x)
+{
+    const Kernel *k = x->e->kernel;
+    const int64_t bytes = dtype_bytes(x->type), panel = x->c.k * x->shape.vectors * x->e->lanes * bytes;
+    int64_t tile_rows = 1;
+    for (int l = 0; l < x->c.n_out; l++)
+        tile_rows *= x->shape.rows[l];
+    if (x->c.n_chunks == 1 || panel <= FIRST_LEVEL || !x->vector.direct || !x->scalar.direct)
+        return false;
+    if (k->n_stores != 1 || k->stores[0].value != x->c.node || k->stores[0].to->dtype != x->type)
+        return false;
+    const double read = (double)x->c.m / (double)tile_rows * (double)x->c.n * (double)x->c.k;
+    const double stored = 2.0 * (double)x->c.n_chunks * (double)x->c.m * (double)x->c.n;
+    return read > 2 * stored;
+}
+
+/* What is done for one chunk, or for the only one. */
+static void emit_steps_of(Contract *x, const Affine *start, int64_t steps)
+{
+    x->chunk_start = *start;
+    x->chunk_steps = steps;
+    emit_outer(x, 0);
+}
+
+static LLVMValueRef is_zero(Emit *e, const Affine *a)
+{
+    return LLVMBuildICmp(e->builder, LLVMIntEQ, emit_affine(e, a), emit_const_i64(e, 0), "");
+}
+
+/* Loops over the summed letters outside the cut and the chunks.  first: so far these are the first ones. */
+static void emit_chunks_outside(Contract *x, int letter, LLVMValueRef first)
+{
+    Emit *e = x->e;
+    const int64_t extent = x->c.letter[letter].extent, steps = letter == x->c.cut ? x->c.cut_steps : 1;
+    if (extent / steps) {
+        const Affine number = emit_loop_begin(e, extent / steps);
+        const Affine start = affine_scale(&number, steps);
+        LLVMValueRef here = LLVMBuildAnd(e->builder, first, is_zero(e, &number), "");
+        x->first_chunk = here;
+        x->at[letter] = start;
+        if (letter == x->c.cut)
+            emit_steps_of(x, &start, steps);
+        else
+            emit_chunks_outside(x, letter + 1, here);
+        emit_loop_end(e);
+    }
+    if (extent % steps) {
+        const Affine start = affine_const(extent / steps * steps);
+        x->first_chunk = LLVMConstNull(LLVMTypeOf(first));
+        emit_steps_of(x, &start, extent % steps);
+    }
+}
+
 void emit_contract_kernel(Emit *e)
 {
     const Kernel *k = e->kernel;
@@ -288,10 +353,17 @@ void emit_contract_kernel(Emit *e)
         x.block_start[l] = affine_const(0);
         x.block_extent[l] = x.c.letter[l].extent;
     }
+    const Affine zero = affine_const(0);
+    x.chunks_outside = chunks_pay_outside(&x);
+    if (x.chunks_outside) {
+        LLVMTypeRef bit = LLVMInt1TypeInContext(e->context);
+        emit_chunks_outside(&x, x.c.n_out, LLVMConstInt(bit, 1, 0));
+        return;
+    }
     if (pack_pays(&x)) {
         LLVMTypeRef type = emit_vector_type(e, x.type);
         x.panel =
             emit_alloca(e, LLVMArrayType2(type, (uint64_t)(x.c.k * x.shape.vectors)), "panel");
     }
-    emit_outer(&x, 0);
+    emit_steps_of(&x, &zero, x.c.letter[x.c.cut].extent);
 }

@@ -47,6 +47,11 @@ typedef struct Contract {
     int64_t block_extent[MAX_RANK];
     TileShape shape;
     bool heavy_epilogue;
+    /* Chunks may be the outermost loop of all; then each adds its sums to what the ones before it have stored. */
+    bool chunks_outside;
+    Affine chunk_start; /* along the letter that is cut */
+    int64_t chunk_steps;
+    LLVMValueRef first_chunk; /* is this the first one? */
     LLVMValueRef panel; /* room for a packed panel of the vector operand; NULL: not packed */
 } Contract;
 

@@ -176,37 +176,46 @@ static void add_to_total(Contract *x, const Tile *t)
     }
 }
 
+/* One chain over `count` steps of a letter from `start` on, and all of the letters inside it. */
+static void emit_range(Contract *x, Tile *t, int letter, const Affine *start, int64_t count)
+{
+    if (letter == x->c.n_out + x->c.n_sum - 1) {
+        emit_chain(x, t, start, count);
+        return;
+    }
+    const Affine step = emit_loop_begin(x->e, count), zero = affine_const(0);
+    x->at[letter] = affine_add(start, &step);
+    emit_range(x, t, letter + 1, &zero, x->c.letter[letter + 1].extent);
+    emit_loop_end(x->e);
+}
+
 static void emit_chunk(Contract *x, Tile *t, const Affine *start, int64_t count)
 {
     set_zero(x, t);
-    emit_chain(x, t, start, count);
+    emit_range(x, t, x->c.cut, start, count);
     add_to_total(x, t);
 }
 
-static void emit_last_letter(Contract *x, Tile *t)
+/* All chunks of the letter that is cut. */
+static void emit_chunks(Contract *x, Tile *t)
 {
-    const int64_t extent = x->c.letter[x->c.n_out + x->c.n_sum - 1].extent, chunk = x->c.chunk;
-    const Affine zero = affine_const(0);
-    if (!t->total) {
-        emit_chain(x, t, &zero, extent);
-        return;
-    }
-    if (extent / chunk) {
-        const Affine number = emit_loop_begin(x->e, extent / chunk);
-        const Affine start = affine_scale(&number, chunk);
-        emit_chunk(x, t, &start, chunk);
+    const int64_t extent = x->c.letter[x->c.cut].extent, steps = x->c.cut_steps;
+    if (extent / steps) {
+        const Affine number = emit_loop_begin(x->e, extent / steps);
+        const Affine start = affine_scale(&number, steps);
+        emit_chunk(x, t, &start, steps);
         emit_loop_end(x->e);
     }
-    if (extent % chunk) {
-        const Affine start = affine_const(extent / chunk * chunk);
-        emit_chunk(x, t, &start, extent % chunk);
+    if (extent % steps) {
+        const Affine start = affine_const(extent / steps * steps);
+        emit_chunk(x, t, &start, extent % steps);
     }
 }
 
 static void emit_letters(Contract *x, Tile *t, int letter)
 {
-    if (letter == x->c.n_out + x->c.n_sum - 1) {
-        emit_last_letter(x, t);
+    if (letter == x->c.cut) {
+        emit_chunks(x, t);
         return;
     }
     x->at[letter] = emit_loop_begin(x->e, x->c.letter[letter].extent);
@@ -232,7 +241,11 @@ void tile_emit_sums(Contract *x, Tile *t)
     tile_set_base(x, &x->scalar);
     tile_set_base(x, &x->vector);
     set_zero(x, t);
-    for (int i = 0; t->total && i < t->n_rows * t->n_vectors; i++)
+    if (x->c.n_chunks == 1 || x->chunks_outside) {
+        emit_range(x, t, x->c.cut, &x->chunk_start, x->chunk_steps);
+        return;
+    }
+    for (int i = 0; i < t->n_rows * t->n_vectors; i++)
         store_total(x, LLVMConstNull(emit_vector_type(x->e, x->type)), t->total[i]);
     emit_letters(x, t, x->c.n_out);
 }

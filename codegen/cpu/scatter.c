@@ -94,7 +94,8 @@ static void scan(Scatter *s)
         i = affine_plus(&back, extent - 1);
     }
     s->at.at[s->dim] = i;
-    LLVMValueRef v = add(s, LLVMBuildLoad2(e->builder, type, sum, ""), emit_eval(e, n->in[0], &s->at));
+    LLVMValueRef v =
+        add(s, LLVMBuildLoad2(e->builder, type, sum, ""), emit_eval(e, n->in[0], &s->at));
     LLVMBuildStore(e->builder, v, sum);
     for (int k = 0; k < e->kernel->n_stores; k++) {
         const Buffer *b = e->kernel->stores[k].to;

@@ -73,6 +73,8 @@ void cuda_begin(Cuda *c, const Kernel *k);
 /* A variable 0 <= v < count known at that level; axes: of the space, that it depends on. */
 int cuda_var(Cuda *c, IndexVarKind kind, const char *text, int64_t count, CudaLevel *level,
              unsigned axes);
+/* The form as a variable of the current level, where 0 <= it < count is known. */
+int cuda_bounded(Cuda *c, const Affine *a, int64_t count);
 unsigned cuda_axes_of(Cuda *c, const Index *i);
 void cuda_push(Cuda *c, bool uniform, const char *head);
 void cuda_pop(Cuda *c);

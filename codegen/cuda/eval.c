@@ -154,14 +154,9 @@ static const char *eval_guarded(Cuda *c, const Node *n, Index j, const Guard *gu
     cuda_line(c, at, "%s %s = %s;", cuda_type(n->type.dtype), name,
               cuda_number(c->arena, n->type.dtype, value));
     cuda_push(c, false, arena_printf(c->arena, "if (%s) {", condition));
-    for (int k = first; k < j.rank; k++) {
-        if (guard[k].always)
-            continue;
-        const Index of = {.rank = 1, .at = {guard[k].at}};
-        const char *t = cuda_value(c, c->level, DT_I64, cuda_affine(c, &guard[k].at));
-        j.at[k] = affine_var(
-            cuda_var(c, INDEX_VAR_VALUE, t, guard[k].extent, c->level, cuda_axes_of(c, &of)));
-    }
+    for (int k = first; k < j.rank; k++)
+        if (!guard[k].always)
+            j.at[k] = affine_var(cuda_bounded(c, &guard[k].at, guard[k].extent));
     const char *v = cuda_eval(c, n->in[0], &j);
     cuda_line(c, c->level, "%s = %s;", name, v);
     cuda_pop(c);

@@ -109,6 +109,17 @@ static CudaLevel *root_level(const Cuda *c)
     return l;
 }
 
+int cuda_bounded(Cuda *c, const Affine *a, int64_t count)
+{
+    const Index i = {.rank = 1, .at = {*a}};
+    const unsigned axes = cuda_axes_of(c, &i);
+    const int v = index_var(&c->space, INDEX_VAR_DIV, 0, count - 1, false);
+    c->space.var[v].of = *a;
+    c->space.var[v].by = 1;
+    *slot(c, v) = (CudaVar){.level = c->level, .axes = axes};
+    return v;
+}
+
 /* Where a variable can be known at the earliest, and the axes it depends on: of a quotient or remainder from its form. */
 static const CudaVar *know_var(Cuda *c, int v)
 {
@@ -134,8 +145,11 @@ static const char *var_text(Cuda *c, int v)
         return slot(c, v)->text;
     const IndexVar var = c->space.var[v];
     const char *of = cuda_affine(c, &var.of), *name = arena_printf(c->arena, "q%d", v);
-    cuda_line(c, at, "const i64 %s = (%s) %s %lld;", name, of,
-              var.kind == INDEX_VAR_DIV ? "/" : "%", (long long)var.by);
+    if (var.by == 1)
+        cuda_line(c, at, "const i64 %s = %s;", name, of);
+    else
+        cuda_line(c, at, "const i64 %s = (%s) %s %lld;", name, of,
+                  var.kind == INDEX_VAR_DIV ? "/" : "%", (long long)var.by);
     slot(c, v)->text = name;
     return name;
 }

@@ -109,7 +109,7 @@ void cuda_print(Arena *a, const Plan *p, Text *out)
                 p->module->name, p->module->n_models);
     cuda_print_preamble(out);
     text_printf(out, "\n/* Bytes of shared memory, and of each model's scratch. */\n");
-    text_printf(out, "constexpr i64 HF_SHARED = %lld, HF_SCRATCH = %lld;\n\n",
+    text_printf(out, "enum : i64 { HF_SHARED = %lld, HF_SCRATCH = %lld };\n\n",
                 total(p->shared_bytes, c.temporary[0]),
                 total(p->scratch_bytes, c.temporary[1]));
     text_add(out, tables.s);

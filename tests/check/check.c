@@ -219,7 +219,8 @@ hftac_array *compile_file_threads(const char *path, int n_models, const char *co
                                   int threads)
 {
     char so[128], count[32];
-    snprintf(so, sizeof so, "%s/b%d.so", work, n_models);
+    static int serial; /* dlopen takes a path that it has open already for the same file */
+    snprintf(so, sizeof so, "%s/%d.so", work, serial++);
     snprintf(count, sizeof count, "%d", n_models);
     const char *argv[64] = {compiler, "-q", "-w", path, "-B", count, "-o", so};
     int n = 8;

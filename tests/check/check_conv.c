@@ -13,7 +13,7 @@
 
 enum {
     PER_PROGRAM = 24,
-    DEFAULT_STEP = 9,
+    DEFAULT_STEP = 61,
     MODELS = 2
 };
 

@@ -70,13 +70,15 @@ static GradProgram make_rows(const int *which, int n, uint64_t seed)
 }
 
 /* All cases of that name (NULL: all; "-name": all others), several to a program. */
-static void run_cases(MakeProgram *make, int count, const char *(*name)(int i), const char *filter, uint64_t seed,
-                      Score *score)
+static void run_cases(MakeProgram *make, int count, const char *(*name)(int i),
+                      const char *filter, uint64_t seed, Score *score)
 {
     int which[GRAD_CASES], n = 0;
-    const int programs = (count + GRAD_CASES - 1) / GRAD_CASES, most = (count + programs - 1) / programs;
+    const int programs = (count + GRAD_CASES - 1) / GRAD_CASES,
+              most = (count + programs - 1) / programs;
     for (int i = 0; i < count; i++) {
-        if (!filter || (filter[0] == '-' ? strcmp(filter + 1, name(i)) : !strcmp(filter, name(i))))
+        if (!filter ||
+            (filter[0] == '-' ? strcmp(filter + 1, name(i)) : !strcmp(filter, name(i))))
             which[n++] = i;
         if (n == most || (n && i == count - 1)) {
             const uint64_t s = seed * 1000003 + (uint64_t)i;
@@ -98,7 +100,8 @@ int main(int argc, char **argv)
         const uint64_t s = seed * 1009 + (uint64_t)round;
         run_cases(make_rows, grad_rows_count(), grad_rows_name, filter, s, &score);
         if (round % 3 == 0) /* takes long to compile */
-            run_cases(grad_library_program, grad_library_count(), grad_library_name, filter, s, &score);
+            run_cases(grad_library_program, grad_library_count(), grad_library_name, filter, s,
+                      &score);
     }
     score.failed += !filter && !grad_rows_covered(covered);
     check_end();

@@ -15,9 +15,9 @@ typedef struct Random {
 } Random;
 
 uint64_t random_bits(Random *r);
-int64_t random_below(Random *r, int64_t n);               /* 0 .. n - 1 */
+int64_t random_below(Random *r, int64_t n);                /* 0 .. n - 1 */
 int64_t random_between(Random *r, int64_t lo, int64_t hi); /* both ends belong */
-double random_unit(Random *r);                            /* [0, 1) */
+double random_unit(Random *r);                             /* [0, 1) */
 bool random_chance(Random *r, int percent);
 void random_shuffle(Random *r, int64_t *v, int64_t n);
 
@@ -28,9 +28,10 @@ enum {
 /* Case number k owns the parameters whose names begin with "c<k>_"; its loss is left in the state "c<k>_kept.value", the
  * gradients of the sum of all losses in the states "optimizer.grad.<parameter>".  Different cases share nothing. */
 typedef struct GradCase {
-    char name[192];  /* for messages: what it is and with which attributes */
-    double lo, hi;   /* of its parameters' values; no two are equal */
-    double exact_by; /* 0; else values are multiples of it, differences are taken that far away, and are exact */
+    char name[192]; /* for messages: what it is and with which attributes */
+    double lo, hi;  /* of its parameters' values; no two are equal */
+    double
+        exact_by; /* 0; else values are multiples of it, differences are taken that far away, and are exact */
 } GradCase;
 
 typedef struct GradProgram {

@@ -84,7 +84,8 @@ Node *make_slice(Maker *m)
     for (int i = 0; i < s.rank; i++) {
         const bool whole = chance(m, 30);
         const int64_t step = whole ? 1 : stride(m), most = (s.dim[i] - 1) / size_of(step) + 1;
-        const int64_t size = whole ? most : between(m, 1, most), reach = size_of(step) * (size - 1);
+        const int64_t size = whole ? most : between(m, 1, most),
+                      reach = size_of(step) * (size - 1);
         const int64_t lo = below(m, s.dim[i] - reach);
         a.slice.step.v[i] = step;
         a.slice.size.v[i] = size;
@@ -100,7 +101,8 @@ Node *make_window(Maker *m)
     Shape s = {.rank = (int)between(m, 1, 3)};
     Attrs a;
     attrs_default(ATTR_window, &a);
-    a.window.start.n = a.window.step.n = a.window.size.n = a.window.taps.n = a.window.dilation.n = s.rank;
+    a.window.start.n = a.window.step.n = a.window.size.n = a.window.taps.n =
+        a.window.dilation.n = s.rank;
     for (int i = 0; i < s.rank; i++) {
         const bool plain = chance(m, 25);
         const int64_t taps = plain ? 0 : between(m, 1, 4), size = between(m, 1, 7);
@@ -249,7 +251,8 @@ Node *make_einsum(Maker *m)
     deal(m, role, n, IN_RESULT, out);
     const Shape s = shape_of_letters(first, extent), t = shape_of_letters(second, extent);
     Node *x = make_bent(m, make_param(m, &s)), *y = make_bent(m, make_param(m, &t));
-    return build_einsum(&m->b, x, y, arena_printf(m->b.graph->module->arena, "%s,%s->%s", first, second, out));
+    return build_einsum(
+        &m->b, x, y, arena_printf(m->b.graph->module->arena, "%s,%s->%s", first, second, out));
 }
 
 /* ---- a convolution: windows over a padded operand, contracted with weights ---- */
@@ -264,10 +267,15 @@ typedef struct Filter {
 static void draw_axis(Maker *m, Filter *f, int i, int k)
 {
     const int64_t taps = between(m, 1, 4), windows = between(m, 1, 6), step = between(m, 1, 3);
-    const int64_t dilation = chance(m, 50) ? 1 : chance(m, 20) ? -1 : between(m, 1, 3), across = dilation * (taps - 1);
-    const int64_t before = below(m, 3), length = before + step * (windows - 1) + size_of(across) + 1 + below(m, 3);
+    const int64_t dilation = chance(m, 50)   ? 1
+                             : chance(m, 20) ? -1
+                                             : between(m, 1, 3),
+                  across = dilation * (taps - 1);
+    const int64_t before = below(m, 3),
+                  length = before + step * (windows - 1) + size_of(across) + 1 + below(m, 3);
     const bool padded = f->pad.pad.size.n > 0;
-    const int64_t inner = padded && chance(m, 30) ? 2 : 1, start = padded ? below(m, length < 3 ? length : 3) : 0;
+    const int64_t inner = padded && chance(m, 30) ? 2 : 1,
+                  start = padded ? below(m, length < 3 ? length : 3) : 0;
     f->taps[i] = taps;
     f->windows[i] = windows;
     f->extent[i] = padded ? (length - 1 - start) / inner + 1 : length;
@@ -286,6 +294,19 @@ static void whole_axis(Filter *f, int k, int64_t extent)
 {
     f->pad.pad.step.v[k] = f->window.window.step.v[k] = f->window.window.dilation.v[k] = 1;
     f->pad.pad.size.v[k] = f->window.window.size.v[k] = extent;
+}
+
+/* Those of the eight letters that have the role, in any order. */
+static void choose_letters(Maker *m, const char *letters, const int *role, int which,
+                           char *chosen)
+{
+    int64_t order[8];
+    int n = 0;
+    make_axes(m, 8, 8, order);
+    for (int i = 0; i < 8; i++)
+        if (role[letters[order[i]] - 'a'] & which)
+            chosen[n++] = letters[order[i]];
+    chosen[n] = 0;
 }
 
 /* Letters: x y taps, n samples, g groups, c channels, p q windows, o channels of the result; in the result and the weights
@@ -324,38 +345,34 @@ Node *make_convolution(Maker *m)
     extent['o' - 'a'] = between(m, 1, 9);
     for (const char *l = letters; *l; l++) {
         const bool there = strchr(in, *l) || *l == 'o';
-        const bool shared = *l == 'g' || (*l == 'c' && chance(m, 20)); /* a channel of its own */
+        const bool shared =
+            *l == 'g' || (*l == 'c' && chance(m, 20)); /* a channel of its own */
         const bool kept = strchr("npqo", *l) || shared;
-        role[*l - 'a'] = there ? (strchr("xygco", *l) ? IN_SECOND : 0) | (kept ? IN_RESULT : 0) : 0;
+        role[*l - 'a'] =
+            there ? (strchr("xygco", *l) ? IN_SECOND : 0) | (kept ? IN_RESULT : 0) : 0;
     }
-    int n_w = 0, n_o = 0;
-    int64_t order[8];
-    make_axes(m, 8, 8, order);
-    for (int i = 0; i < 8; i++)
-        if (role[letters[order[i]] - 'a'] & IN_SECOND)
-            weights[n_w++] = letters[order[i]];
-    make_axes(m, 8, 8, order);
-    for (int i = 0; i < 8; i++)
-        if (role[letters[order[i]] - 'a'] & IN_RESULT)
-            out[n_o++] = letters[order[i]];
-    weights[n_w] = out[n_o] = 0;
+    choose_letters(m, letters, role, IN_SECOND, weights);
+    choose_letters(m, letters, role, IN_RESULT, out);
     const Shape t = shape_of_letters(weights, extent);
     Node *w = make_param(m, &t);
     Arena *arena = m->b.graph->module->arena;
-    return chance(m, 70) ? build_einsum(&m->b, x, w, arena_printf(arena, "%s,%s->%s", in, weights, out))
-                         : build_einsum(&m->b, w, x, arena_printf(arena, "%s,%s->%s", weights, in, out));
+    return chance(m, 70)
+               ? build_einsum(&m->b, x, w, arena_printf(arena, "%s,%s->%s", in, weights, out))
+               : build_einsum(&m->b, w, x, arena_printf(arena, "%s,%s->%s", weights, in, out));
 }
 
 /* Rows of four padded to five, of f64 (two registers): LLVM 19 loads them wrongly where rows are left out as well. */
 Node *make_padded_rows(Maker *m)
 {
-    const Shape s = shape_of(4, (const int64_t[]){4, 4, 5, 4}), t = shape_of(4, (const int64_t[]){2, 8, 4, 3});
+    const Shape s = shape_of(4, (const int64_t[]){4, 4, 5, 4}),
+                t = shape_of(4, (const int64_t[]){2, 8, 4, 3});
     const int64_t start[] = {0, 0, 2, 0}, step[] = {1, 1, 1, 1}, size[] = {4, 4, 7, 5};
     const Attrs a = {.window = {.start = ints_of(4, (const int64_t[]){0, 0, 0, 1}),
                                 .step = ints_of(4, (const int64_t[]){1, 1, 1, 3}),
                                 .size = ints_of(4, (const int64_t[]){4, 4, 1, 1}),
                                 .taps = ints_of(4, (const int64_t[]){0, 0, 3, 2}),
                                 .dilation = ints_of(4, (const int64_t[]){1, 1, 2, 3})}};
-    Node *x = build_window(&m->b, OP_WINDOW, build_pad(&m->b, make_param(m, &s), start, step, size, 0), &a);
+    Node *x = build_window(&m->b, OP_WINDOW,
+                           build_pad(&m->b, make_param(m, &s), start, step, size, 0), &a);
     return build_einsum(&m->b, x, make_param(m, &t), "xyncpq,yocx->cqnop");
 }

@@ -72,7 +72,8 @@ static void write_random(Fill *f, const char *kind, const char **p)
         ++*p;
         below = read_extent(f, p);
     }
-    const bool reals = !strcmp(kind, "reals"), bits = !strcmp(kind, "bits"), signs = !strcmp(kind, "signs");
+    const bool reals = !strcmp(kind, "reals"), bits = !strcmp(kind, "bits"),
+               signs = !strcmp(kind, "signs");
     add(f->out, reals ? "reshape([" : "cast(reshape([");
     for (int64_t i = 0; i < count; i++) {
         const int64_t v = random_below(f->random, reals ? 998 : below);
@@ -170,23 +171,25 @@ static void write_case(Fill *f, const LibraryCase *c, GradCase *out)
     write_params(f, c->params);
     add(f->out, strstr(c->text, "@y = ") ? "  " : "  c%d_y = ", f->number);
     write_text(f, c->text, c->text + strlen(c->text));
-    add(f->out, "\n  c%d_kept = Kept()\n  c%d_loss = c%d_kept(weighed(c%d_y, %.3f))\n", f->number, f->number, f->number,
-        f->number, 0.5 + 2 * random_unit(f->random));
+    add(f->out, "\n  c%d_kept = Kept()\n  c%d_loss = c%d_kept(weighed(c%d_y, %.3f))\n",
+        f->number, f->number, f->number, f->number, 0.5 + 2 * random_unit(f->random));
     const char *param = strchr(f->out->text + from, '[');
-    snprintf(out->name, sizeof out->name, "%s,%s, the first parameter %.*s", c->name, f->choices,
-             param ? (int)strcspn(param, ")") : 0, param ? param : "");
+    snprintf(out->name, sizeof out->name, "%s,%s, the first parameter %.*s", c->name,
+             f->choices, param ? (int)strcspn(param, ")") : 0, param ? param : "");
     out->lo = c->lo;
     out->hi = c->hi;
     out->exact_by = 0;
 }
 
-static const char head[] = "hdl 1\n"
-                           "hyper some = 0.3\n"
-                           "optimizer Keep() on (p, g) {\n  state grad = 0\n  grad := g\n  return p\n}\n"
-                           "block Kept on (y) {\n  state value : f32[] = 0\n  if training {\n    value := y\n  }\n  return y\n}\n"
-                           "fn weighed(y, phase) {\n  flat = reshape(y, [_])\n"
-                           "  return sum(flat * sin(arange(len(flat)) * 1.7 + phase))\n}\n"
-                           "model Case {\n";
+static const char head[] =
+    "hdl 1\n"
+    "hyper some = 0.3\n"
+    "optimizer Keep() on (p, g) {\n  state grad = 0\n  grad := g\n  return p\n}\n"
+    "block Kept on (y) {\n  state value : f32[] = 0\n  if training {\n    value := y\n  }\n  "
+    "return y\n}\n"
+    "fn weighed(y, phase) {\n  flat = reshape(y, [_])\n"
+    "  return sum(flat * sin(arange(len(flat)) * 1.7 + phase))\n}\n"
+    "model Case {\n";
 
 GradProgram grad_library_program(const int *which, int n, uint64_t seed)
 {

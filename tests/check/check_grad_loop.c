@@ -34,25 +34,36 @@ static Shape with_steps(int64_t count, const Shape *s)
 Node *make_loop(Maker *m)
 {
     Random *r = &m->random;
-    const int64_t count = random_between(r, 1, 5), rows = random_between(r, 1, 5), width = random_between(r, 1, 9);
-    const Shape state = shape_of(2, (const int64_t[]){rows, width}), square = shape_of(2, (const int64_t[]){width, width});
+    const int64_t count = random_between(r, 1, 5), rows = random_between(r, 1, 5),
+                  width = random_between(r, 1, 9);
+    const Shape state = shape_of(2, (const int64_t[]){rows, width}),
+                square = shape_of(2, (const int64_t[]){width, width});
     const Shape inputs = with_steps(count, &state), line = shape_of(1, &width);
-    Node *first = make_bent(m, make_param(m, &state)), *u = make_bent(m, make_param(m, &inputs));
+    Node *first = make_bent(m, make_param(m, &state)),
+         *u = make_bent(m, make_param(m, &inputs));
     Node *w = make_param(m, &square), *slow = make_param(m, &line);
     Cell c;
     open_cell(m, &c, &m->b, count);
-    Node *h = loop_carried(&c.draft, "h", first, &first->type), *s = loop_carried(&c.draft, "s", slow, &slow->type);
+    Node *h = loop_carried(&c.draft, "h", first, &first->type),
+         *s = loop_carried(&c.draft, "s", slow, &slow->type);
     Node *next = recur(&c, h, loop_invariant(&c.draft, w), loop_scanned(&c.draft, u));
     next = build2(&c.in, OP_MUL, next, s);
     loop_next(&c.draft, next);
     loop_next(&c.draft, build2(&c.in, OP_MUL, s, build_const(&c.in, DT_F64, 0.75)));
-    const int kept = loop_stack(&c.draft, next), squares = loop_stack(&c.draft, build2(&c.in, OP_MUL, h, s));
+    const int kept = loop_stack(&c.draft, next),
+              squares = loop_stack(&c.draft, build2(&c.in, OP_MUL, h, s));
     Node *loop = loop_end(&c.draft, "steps");
     Node *all = loop_stacked(&m->b, loop, kept, "all");
     switch (random_below(r, 4)) {
-    case 0: return loop_result(&m->b, loop, 0, "last");
-    case 1: return all;
-    case 2: return build2(&m->b, OP_MUL, all, loop_stacked(&m->b, loop, squares, "squares"));
-    default: return build2(&m->b, OP_ADD, all, build2(&m->b, OP_MUL, loop_result(&m->b, loop, 0, "last"), loop_result(&m->b, loop, 1, "slow")));
+    case 0:
+        return loop_result(&m->b, loop, 0, "last");
+    case 1:
+        return all;
+    case 2:
+        return build2(&m->b, OP_MUL, all, loop_stacked(&m->b, loop, squares, "squares"));
+    default:
+        return build2(&m->b, OP_ADD, all,
+                      build2(&m->b, OP_MUL, loop_result(&m->b, loop, 0, "last"),
+                             loop_result(&m->b, loop, 1, "slow")));
     }
 }

@@ -93,7 +93,8 @@ static void set_values(hftac_array *a, const Probe *p, int model, const double *
     }
 }
 
-static void probe_open(hftac_array *a, const GradProgram *program, int number, Random *r, Probe *p)
+static void probe_open(hftac_array *a, const GradProgram *program, int number, Random *r,
+                       Probe *p)
 {
     char name[64];
     const int n_params = hftac_describe(a)->n_params;
@@ -168,7 +169,8 @@ static bool read_gradients(hftac_array *a, Probe *probes, int n)
             p->loss[b] = read_value(a, p->value, b);
             for (int i = 0; i < p->n_slots; i++) {
                 const Slot *s = &p->slots[i];
-                must(hftac_get_param(a, s->gradient, b, p->g[b] + s->first, (size_t)s->count * sizeof(double)));
+                must(hftac_get_param(a, s->gradient, b, p->g[b] + s->first,
+                                     (size_t)s->count * sizeof(double)));
             }
             double squares = 0;
             for (int64_t i = 0; i < p->count; i++)
@@ -199,14 +201,15 @@ static void move(hftac_array *a, const Probe *p, double by)
 }
 
 /* The differences of those probes that are not done, along their directions; slope [probe][model]. */
-static void take_differences(hftac_array *a, const GradProgram *program, Probe *probes, const bool *active, double h,
-                             double (*slope)[MAX_MODELS])
+static void take_differences(hftac_array *a, const GradProgram *program, Probe *probes,
+                             const bool *active, double h, double (*slope)[MAX_MODELS])
 {
     const int models = hftac_model_count(a);
     for (int side = -1; side <= 1; side += 2) {
         for (int k = 0; k < program->n_cases; k++)
             if (active[k])
-                move(a, &probes[k], side * (program->cases[k].exact_by > 0 ? program->cases[k].exact_by : h));
+                move(a, &probes[k],
+                     side * (program->cases[k].exact_by > 0 ? program->cases[k].exact_by : h));
         step(a);
         for (int k = 0; k < program->n_cases; k++)
             for (int b = 0; active[k] && b < models; b++) {
@@ -216,7 +219,8 @@ static void take_differences(hftac_array *a, const GradProgram *program, Probe *
     }
     for (int k = 0; k < program->n_cases; k++)
         for (int b = 0; active[k] && b < models; b++) {
-            slope[k][b] /= 2 * (program->cases[k].exact_by > 0 ? program->cases[k].exact_by : h);
+            slope[k][b] /=
+                2 * (program->cases[k].exact_by > 0 ? program->cases[k].exact_by : h);
             set_values(a, &probes[k], b, probes[k].x[b]);
         }
 }
@@ -233,23 +237,26 @@ static double derivative(const Probe *p, int model)
 static bool agrees(const Probe *p, int model, double slope, double h, int k)
 {
     const double d = derivative(p, model);
-    const double size = k < p->n_order ? p->scale[model] : p->scale[model] * sqrt((double)p->count);
+    const double size =
+        k < p->n_order ? p->scale[model] : p->scale[model] * sqrt((double)p->count);
     const double rounding = 1e-14 * (1 + fabs(p->loss[model])) / h;
     return fabs(d - slope) <= tolerance * (fabs(slope) + 0.1 * size) + rounding;
 }
 
-static void report(hftac_array *a, const GradCase *c, const Probe *p, int model, double slope, int k)
+static void report(hftac_array *a, const GradCase *c, const Probe *p, int model, double slope,
+                   int k)
 {
     const Slot *s = p->slots;
     if (k < p->n_order) {
         while (p->order[k] >= s->first + s->count)
             s++;
-        printf("FAILED: %s (B = %d, model %d): d/d%s[%lld] is %.12g, differences say %.12g\n", c->name,
-               hftac_model_count(a), model, hftac_describe_param(a, s->param)->name, (long long)(p->order[k] - s->first),
-               derivative(p, model), slope);
+        printf("FAILED: %s (B = %d, model %d): d/d%s[%lld] is %.12g, differences say %.12g\n",
+               c->name, hftac_model_count(a), model, hftac_describe_param(a, s->param)->name,
+               (long long)(p->order[k] - s->first), derivative(p, model), slope);
     } else {
-        printf("FAILED: %s (B = %d, model %d): the derivative along a direction is %.12g, differences say %.12g\n", c->name,
-               hftac_model_count(a), model, derivative(p, model), slope);
+        printf("FAILED: %s (B = %d, model %d): the derivative along a direction is %.12g, "
+               "differences say %.12g\n",
+               c->name, hftac_model_count(a), model, derivative(p, model), slope);
     }
 }
 
@@ -258,7 +265,8 @@ static bool compare(hftac_array *a, const GradProgram *program, Probe *probes, i
 {
     const int models = hftac_model_count(a);
     double slope[GRAD_CASES][MAX_MODELS], again[GRAD_CASES][MAX_MODELS];
-    bool active[GRAD_CASES] = {false}, doubtful[GRAD_CASES] = {false}, any = false, any_doubtful = false;
+    bool active[GRAD_CASES] = {false}, doubtful[GRAD_CASES] = {false}, any = false,
+         any_doubtful = false;
     for (int i = 0; i < program->n_cases; i++)
         any |= active[i] = !probes[i].failed && aim(&probes[i], k, r);
     if (!any)
@@ -273,7 +281,8 @@ static bool compare(hftac_array *a, const GradProgram *program, Probe *probes, i
         take_differences(a, program, probes, doubtful, close_by, again);
     for (int i = 0; i < program->n_cases; i++)
         for (int b = 0; doubtful[i] && b < models; b++)
-            if (!agrees(&probes[i], b, again[i][b], close_by, k) && !agrees(&probes[i], b, slope[i][b], wide, k)) {
+            if (!agrees(&probes[i], b, again[i][b], close_by, k) &&
+                !agrees(&probes[i], b, slope[i][b], wide, k)) {
                 report(a, &program->cases[i], &probes[i], b, slope[i][b], k);
                 probes[i].failed = true;
             }
@@ -312,12 +321,14 @@ int grad_measure(const GradProgram *program, int n_models, uint64_t seed)
 {
     static int number;
     char path[64];
-    snprintf(path, sizeof path, "/tmp/hftac-grad-%ld-%d%s", (long)getpid(), number++, program->suffix);
+    snprintf(path, sizeof path, "/tmp/hftac-grad-%ld-%d%s", (long)getpid(), number++,
+             program->suffix);
     hftac_array *a = compile(program, n_models, path);
     const int failed = a ? measure(a, program, seed) : program->n_cases;
     hftac_close(a);
     if (failed)
-        printf("FAILED: %d cases of the program %s, which is kept%s\n", failed, path, a ? "" : ": it does not compile");
+        printf("FAILED: %d cases of the program %s, which is kept%s\n", failed, path,
+               a ? "" : ": it does not compile");
     else
         unlink(path);
     return failed;

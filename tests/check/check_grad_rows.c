@@ -74,7 +74,9 @@ Node *make_param(Maker *m, const Shape *s)
 {
     Module *module = m->b.graph->module;
     const char *name = arena_printf(module->arena, "c%d_p%d", m->number, m->n_params++);
-    module_add_state(module, &(State){.name = name, .role = ROLE_PARAM, .type = {.dtype = DT_F64, .shape = *s}});
+    module_add_state(
+        module,
+        &(State){.name = name, .role = ROLE_PARAM, .type = {.dtype = DT_F64, .shape = *s}});
     return build_state(&m->b, name);
 }
 
@@ -110,9 +112,12 @@ Shape make_narrower(Maker *m, const Shape *s)
 Node *make_bent(Maker *m, Node *x)
 {
     switch (random_below(&m->random, 4)) {
-    case 0: return build1(&m->b, OP_TANH, x);
-    case 1: return build2(&m->b, OP_ADD, x, build2(&m->b, OP_MUL, x, x));
-    default: return x;
+    case 0:
+        return build1(&m->b, OP_TANH, x);
+    case 1:
+        return build2(&m->b, OP_ADD, x, build2(&m->b, OP_MUL, x, x));
+    default:
+        return x;
     }
 }
 
@@ -195,7 +200,8 @@ Node *make_fma(Maker *m)
 {
     Node *x, *y;
     make_pair(m, &x, &y);
-    const Shape t = make_narrower(m, random_chance(&m->random, 50) ? &x->type.shape : &y->type.shape);
+    const Shape t =
+        make_narrower(m, random_chance(&m->random, 50) ? &x->type.shape : &y->type.shape);
     return build3(&m->b, m->op, x, y, make_param(m, &t));
 }
 
@@ -242,8 +248,11 @@ static Node *make_loss(Maker *m, Node *y)
 
 static void add_state(Module *m, const char *name, StateRole role, Node *value)
 {
-    module_add_state(m, &(State){.name = name, .role = role, .type = {.dtype = DT_F64, .shape = value->type.shape}});
-    graph_add_output(module_graph(m, "train"), &(Output){.kind = OUT_STATE, .name = name, .value = value});
+    module_add_state(m, &(State){.name = name,
+                                 .role = role,
+                                 .type = {.dtype = DT_F64, .shape = value->type.shape}});
+    graph_add_output(module_graph(m, "train"),
+                     &(Output){.kind = OUT_STATE, .name = name, .value = value});
 }
 
 static void describe_node(GradCase *c, const Node *n)
@@ -288,15 +297,18 @@ static void finish(Module *m, Builder *train, Node *total)
         const char *name = m->states[i].name;
         Node *x = build_state(train, name);
         graph_add_output(train->graph, &(Output){.kind = OUT_STATE, .name = name, .value = x});
-        add_state(m, arena_printf(m->arena, "optimizer.grad.%s", name), ROLE_OPTIM, build2(train, OP_GRAD, total, x));
+        add_state(m, arena_printf(m->arena, "optimizer.grad.%s", name), ROLE_OPTIM,
+                  build2(train, OP_GRAD, total, x));
     }
     Node *ok = build_cast(train, build1(train, OP_ISFINITE, total), DT_F64);
-    graph_add_output(train->graph, &(Output){.kind = OUT_RESULT, .name = "loss", .value = total});
+    graph_add_output(train->graph,
+                     &(Output){.kind = OUT_RESULT, .name = "loss", .value = total});
     graph_add_output(train->graph, &(Output){.kind = OUT_RESULT, .name = "ok", .value = ok});
     Builder init = {.graph = module_graph(m, "init"), .loc = SRC_NONE};
     for (int i = 0; i < m->n_states; i++) {
         Node *zero = build_full(&init, DT_F64, &m->states[i].type.shape, 0);
-        graph_add_output(init.graph, &(Output){.kind = OUT_STATE, .name = m->states[i].name, .value = zero});
+        graph_add_output(
+            init.graph, &(Output){.kind = OUT_STATE, .name = m->states[i].name, .value = zero});
     }
 }
 

@@ -33,9 +33,10 @@ Node *make_indices(Maker *m, const Shape *s, int64_t lo, int64_t hi);
 /* check_grad_rows.c: elementwise */
 MakeCase make_binary, make_pow_number, make_mod, make_where, make_fma, make_unary, make_cast;
 /* check_grad_index.c: views, indices, reductions, contractions, scans */
-MakeCase make_reshape, make_expand, make_permute, make_slice, make_window, make_pad, make_gather, make_reduce, make_einsum,
-    make_scatter, make_cumsum, make_padded_rows;
+MakeCase make_reshape, make_expand, make_permute, make_slice, make_window, make_pad,
+    make_gather, make_reduce, make_einsum, make_scatter, make_cumsum, make_convolution,
+    make_padded_rows;
 /* check_grad_loop.c */
-MakeCase make_convolution, make_loop;
+MakeCase make_loop;
 
 #endif

@@ -36,7 +36,8 @@ static const Row rows[] = {
     {.op = "multihead_attention",
      .form = "MultiheadAttention",
      .drop = "embed_dim layout causal key value key_padding_mask attn_mask kdim vdim",
-     .call = "layer($0, {key}, {value}, key_padding_mask = {key_padding_mask}, attn_mask = {attn_mask}, "
+     .call = "layer($0, {key}, {value}, key_padding_mask = {key_padding_mask}, attn_mask = "
+             "{attn_mask}, "
              "is_causal = {causal} == true)[0]"},
     {.op = "transformer_encoder_layer",
      .form = "TransformerEncoderLayer",
@@ -89,7 +90,8 @@ static bool listed(const char *list, const char *word)
 static const char *renamed(const Row *r, const char *name)
 {
     const size_t n = strlen(name);
-    return r->rename && !strncmp(r->rename, name, n) && r->rename[n] == '=' ? r->rename + n + 1 : name;
+    return r->rename && !strncmp(r->rename, name, n) && r->rename[n] == '=' ? r->rename + n + 1
+                                                                            : name;
 }
 
 /* "in.2" as an attribute's value means that operand. */
@@ -106,7 +108,8 @@ static void add_attrs(Source *s, const Row *r, const json_t *attrs, bool first)
 {
     const char *name;
     json_t *value;
-    json_object_foreach((json_t *)attrs, name, value) {
+    json_object_foreach((json_t *)attrs, name, value)
+    {
         if (listed(r->drop, name))
             continue;
         add(s, "%s%s = ", first ? "" : ", ", renamed(r, name));
@@ -130,9 +133,11 @@ static int positional(const json_t *attrs, int n)
 {
     const char *name;
     json_t *value;
-    json_object_foreach((json_t *)attrs, name, value) {
+    json_object_foreach((json_t *)attrs, name, value)
+    {
         int operand;
-        if (json_is_string(value) && sscanf(json_string_value(value), "in.%d", &operand) == 1 && operand < n)
+        if (json_is_string(value) && sscanf(json_string_value(value), "in.%d", &operand) == 1 &&
+            operand < n)
             n = operand;
     }
     return n;
@@ -165,7 +170,8 @@ static void add_form(Source *s, const Row *r, const char *form, const json_t *at
     }
 }
 
-static void add_expression(Source *s, const Row *r, const char *op, const json_t *attrs, int n_in)
+static void add_expression(Source *s, const Row *r, const char *op, const json_t *attrs,
+                           int n_in)
 {
     if (r->op) {
         add_form(s, r, r->form, attrs, n_in);
@@ -233,7 +239,8 @@ static void write_layer(Source *s, const Row *r, const json_t *attrs, int n)
     add(s, "  layer = %s(", r->form);
     const size_t before = s->len;
     add_attrs(s, r, attrs, true);
-    if (json_is_false(json_object_get(attrs, "training")) && (strstr(r->form, "BatchNorm") || strstr(r->form, "InstanceNorm")))
+    if (json_is_false(json_object_get(attrs, "training")) &&
+        (strstr(r->form, "BatchNorm") || strstr(r->form, "InstanceNorm")))
         add(s, "%sfrozen = true", s->len > before ? ", " : "");
     if (r->extra)
         add(s, "%s%s", s->len > before ? ", " : "", r->extra);
@@ -248,11 +255,13 @@ static void write_program(Source *s, const Golden *g, const json_t *attrs)
     const Row *r = find_row(op);
     const Tensor *grad_out = golden_find(g, "grad_out"), *out = golden_find(g, "out");
     const int n = count_operands(g);
-    add(s, "hdl 1\noptimizer Keep() on (p, g) {\n  state grad = 0\n  grad := g\n  return p\n}\n\n");
+    add(s, "hdl 1\noptimizer Keep() on (p, g) {\n  state grad = 0\n  grad := g\n  return "
+           "p\n}\n\n");
     if (in_training(attrs)) {
         add(s, "block Kept on (y) {\n  state value : f32");
         add_shape(s, out);
-        add(s, " = 0\n  if training {\n    value := reshape(y, shape(value))\n  }\n  return y\n}\n\n");
+        add(s, " = 0\n  if training {\n    value := reshape(y, shape(value))\n  }\n  return "
+               "y\n}\n\n");
     }
     add(s, "model Case {\n");
     if (grad_out)
@@ -297,7 +306,8 @@ static bool is_operand(const Tensor *t)
 /* What the golden file says about results: values, gradients, buffers. */
 static bool is_result(const Tensor *t)
 {
-    return !strcmp(t->name, "out") || !strncmp(t->name, "g.", 2) || !strncmp(t->name, "b_after.", 8);
+    return !strcmp(t->name, "out") || !strncmp(t->name, "g.", 2) ||
+           !strncmp(t->name, "b_after.", 8);
 }
 
 /* Models home .. of the array hold the case's tensors; `only` >= 0: model 0 takes that slot's values. */
@@ -324,7 +334,8 @@ static float *as_float(const void *values, const Tensor *t, hftac_type type)
 {
     float *out = malloc((size_t)t->count * sizeof *out + 1);
     for (int64_t i = 0; i < t->count; i++)
-        out[i] = type == HFTAC_I64 ? (float)((const int64_t *)values)[i] : ((const float *)values)[i];
+        out[i] = type == HFTAC_I64 ? (float)((const int64_t *)values)[i]
+                                   : ((const float *)values)[i];
     return out;
 }
 
@@ -388,16 +399,19 @@ static void run(hftac_array *a, bool train)
     }
 }
 
-static bool compare(const Golden *g, const Tensor *t, const Result *three, const Result *one, int home)
+static bool compare(const Golden *g, const Tensor *t, const Result *three, const Result *one,
+                    int home)
 {
     char what[320];
     bool ok = true;
     for (int b = 0; b < SLOTS; b++) {
         snprintf(what, sizeof what, "%s %s slot %d", g->base, t->name, b);
-        ok &= three->bytes[b] == one[b].bytes[0] && same_bits(what, three->value[b], one[b].value[0], three->bytes[b]);
+        ok &= three->bytes[b] == one[b].bytes[0] &&
+              same_bits(what, three->value[b], one[b].value[0], three->bytes[b]);
     }
     if ((size_t)t->count * hftac_type_bytes(t->type) != three->bytes[home]) {
-        printf("FAILED: %s: %zu bytes, golden has %lld elements\n", what, three->bytes[home], (long long)t->count);
+        printf("FAILED: %s: %zu bytes, golden has %lld elements\n", what, three->bytes[home],
+               (long long)t->count);
         return false;
     }
     float *v = as_float(three->value[home], t, t->type);

@@ -13,9 +13,10 @@
 static const struct {
     const char *file, *hdl;
 } optimizers[] = {
-    {"sgd", "SGD"},           {"adam", "Adam"},         {"adamw", "AdamW"},     {"adadelta", "Adadelta"},
-    {"adagrad", "Adagrad"},   {"rmsprop", "RMSprop"},   {"adamax", "Adamax"},   {"nadam", "NAdam"},
-    {"radam", "RAdam"},       {"lion", "Lion"},         {"lamb", "LAMB"},
+    {"sgd", "SGD"},           {"adam", "Adam"},       {"adamw", "AdamW"},
+    {"adadelta", "Adadelta"}, {"adagrad", "Adagrad"}, {"rmsprop", "RMSprop"},
+    {"adamax", "Adamax"},     {"nadam", "NAdam"},     {"radam", "RAdam"},
+    {"lion", "Lion"},         {"lamb", "LAMB"},
 };
 
 static const struct {
@@ -69,7 +70,8 @@ static void write_optimizer(Source *s, const Golden *g, int *n_hypers)
     json_t *v;
     *n_hypers = 0;
     add(s, "hdl 1\n");
-    json_object_foreach(args, name, v) {
+    json_object_foreach(args, name, v)
+    {
         add(&call, "%s%s = ", call.len ? ", " : "", name);
         add_argument(s, &call, v, n_hypers);
     }
@@ -79,7 +81,8 @@ static void write_optimizer(Source *s, const Golden *g, int *n_hypers)
     add_shape(s, p);
     add(s, "\n  p = Param(");
     add_shape(s, p);
-    add(s, ")\n  loss sum(p * g)\n}\ntrain Case {\n  batch N = 1\n  optimizer %s(%s)\n}\n", optimizer_name(g), call.text);
+    add(s, ")\n  loss sum(p * g)\n}\ntrain Case {\n  batch N = 1\n  optimizer %s(%s)\n}\n",
+        optimizer_name(g), call.text);
 }
 
 /* Slots other than the golden one have other hypers. */
@@ -91,7 +94,8 @@ static void set_hypers(hftac_array *a, int n_hypers, int model, int slot, int ho
         snprintf(name, sizeof name, "h%d", h);
         must(hftac_find_hyper(a, name, &handle));
         const double v = hftac_describe_hyper(a, handle)->value;
-        must(hftac_set_hyper(a, handle, model, slot == home ? v : v * (slot > home ? 0.9 : 0.8)));
+        must(hftac_set_hyper(a, handle, model,
+                             slot == home ? v : v * (slot > home ? 0.9 : 0.8)));
     }
 }
 
@@ -166,7 +170,8 @@ static bool check_clip(const Golden *g)
     add(&s, "  loss ");
     for (int i = 0; i < n; i++)
         add(&s, "%ssum(p%d * g%d)", i ? " + " : "", i, i);
-    add(&s, "\n}\ntrain Case {\n  batch N = 1\n  optimizer SGD(lr = 1)\n  clip norm(bound)\n}\n");
+    add(&s,
+        "\n}\ntrain Case {\n  batch N = 1\n  optimizer SGD(lr = 1)\n  clip norm(bound)\n}\n");
     hftac_array *a = compile_text(s.text, SLOTS);
     bool ok = a != NULL;
     for (int i = 0; ok && i < n; i++) {
@@ -204,13 +209,18 @@ static bool check_schedule(const char *name, const char *hdl, const json_t *row)
     add(&s, "hdl 1\nhyper base = %.17g\n", json_number_value(json_object_get(row, "base_lr")));
     const char *arg;
     json_t *v;
-    json_object_foreach(json_object_get(row, "args"), arg, v) {
+    json_object_foreach(json_object_get(row, "args"), arg, v)
+    {
         add(&call, "%s%s = ", call.len ? ", " : "", arg);
         add_argument(&s, &call, v, &n);
     }
     /* The loss is what is fed: the metric that a schedule may follow. */
-    add(&s, "model Case {\n  input g : f32[1]\n  p = Param([1])\n  loss sum(g) + 0 * sum(p)\n}\n");
-    add(&s, "train Case {\n  batch N = 1\n  epochs 50\n  optimizer SGD(lr = base)\n  schedule %s(%s)\n}\n", hdl, call.text);
+    add(&s,
+        "model Case {\n  input g : f32[1]\n  p = Param([1])\n  loss sum(g) + 0 * sum(p)\n}\n");
+    add(&s,
+        "train Case {\n  batch N = 1\n  epochs 50\n  optimizer SGD(lr = base)\n  schedule "
+        "%s(%s)\n}\n",
+        hdl, call.text);
     hftac_array *a = compile_text(s.text, SLOTS);
     if (!a)
         return false;
@@ -232,8 +242,10 @@ static bool check_schedule(const char *name, const char *hdl, const json_t *row)
         for (int b = 0; b < SLOTS; b++) {
             double f;
             must(hftac_read_metric(a, factor, b, &f));
-            if (!(fabs(f * base - want) <= 1e-12 * fabs(want) + 1e-15)) { /* double against double */
-                printf("FAILED: schedule %s, epoch %zu: %.17g, not %.17g\n", name, e, f * base, want);
+            if (!(fabs(f * base - want) <=
+                  1e-12 * fabs(want) + 1e-15)) { /* double against double */
+                printf("FAILED: schedule %s, epoch %zu: %.17g, not %.17g\n", name, e, f * base,
+                       want);
                 ok = false;
             }
         }
@@ -295,34 +307,43 @@ static double one_cycle(int epoch, int step)
 {
     (void)epoch;
     const double top = 3, last = 15;
-    return step <= top ? 0.5 + (4 - 0.5) * step / top : 4 + (0.5 / 100 - 4) * (step - top) / (last - top);
+    return step <= top ? 0.5 + (4 - 0.5) * step / top
+                       : 4 + (0.5 / 100 - 4) * (step - top) / (last - top);
 }
 
 static const struct {
     const char *hdl;
     double (*factor)(int epoch, int step);
 } chains[] = {
-    {"LinearLR(start_factor = 0.1, total_iters = 4) then StepLR(step_size = 3, gamma = 0.5)", linear_then_step},
-    {"ConstantLR(factor = 0.25, total_iters = 2) then PolynomialLR(total_iters = 3, power = 2) then ExponentialLR(gamma = 0.9) per step",
+    {"LinearLR(start_factor = 0.1, total_iters = 4) then StepLR(step_size = 3, gamma = 0.5)",
+     linear_then_step},
+    {"ConstantLR(factor = 0.25, total_iters = 2) then PolynomialLR(total_iters = 3, power = 2) "
+     "then ExponentialLR(gamma = 0.9) per step",
      three_in_a_row},
     {"CosineAnnealingLR(T_max = 5) per step", cosine_steps},
-    {"OneCycleLR(max_lr = 2, pct_start = 0.25, anneal_strategy = \"linear\", div_factor = 8, final_div_factor = 100) per step", one_cycle},
+    {"OneCycleLR(max_lr = 2, pct_start = 0.25, anneal_strategy = \"linear\", div_factor = 8, "
+     "final_div_factor = 100) per step",
+     one_cycle},
 };
 
 static bool check_chain(int i)
 {
     static Source s;
     s.len = 0;
-    add(&s, "hdl 1\nmodel Case {\n  input g : f32[1]\n  p = Param([1])\n  loss sum(p * g)\n}\n");
-    add(&s, "train Case {\n  batch N = 1\n  epochs %d\n  optimizer SGD(lr = 0.5)\n  schedule %s\n}\n", CHAIN_EPOCHS,
-        chains[i].hdl);
+    add(&s,
+        "hdl 1\nmodel Case {\n  input g : f32[1]\n  p = Param([1])\n  loss sum(p * g)\n}\n");
+    add(&s,
+        "train Case {\n  batch N = 1\n  epochs %d\n  optimizer SGD(lr = 0.5)\n  schedule "
+        "%s\n}\n",
+        CHAIN_EPOCHS, chains[i].hdl);
     hftac_array *a = compile_text(s.text, SLOTS);
     if (!a)
         return false;
     hftac_metric factor;
     must(hftac_find_metric(a, "schedule", &factor));
     must(hftac_set_plan(a, CHAIN_EPOCHS, STEPS_PER_EPOCH));
-    const Tensor g = {.type = HFTAC_F32, .rank = 1, .dims = {1}, .count = 1, .values = &(float){1}};
+    const Tensor g = {
+        .type = HFTAC_F32, .rank = 1, .dims = {1}, .count = 1, .values = &(float){1}};
     bool ok = true;
     for (int epoch = 0; epoch < CHAIN_EPOCHS; epoch++) {
         for (int k = 0; k < STEPS_PER_EPOCH; k++) {
@@ -332,7 +353,8 @@ static bool check_chain(int i)
             must(hftac_train_step(a));
             must(hftac_read_metric(a, factor, SLOTS - 1, &f));
             if (!(fabs(f - want) <= 1e-12 * fabs(want) + 1e-15)) {
-                printf("FAILED: %s, epoch %d, step %d: %.17g, not %.17g\n", chains[i].hdl, epoch, k, f, want);
+                printf("FAILED: %s, epoch %d, step %d: %.17g, not %.17g\n", chains[i].hdl,
+                       epoch, k, f, want);
                 ok = false;
             }
         }

@@ -122,7 +122,7 @@ class Damage:
             source = f.read()
         options = ["-I", os.path.dirname(path), "--max-memory=1G"]
         for _ in range(self.args.count):
-            self.compile_damaged(r, name, source, options + r.choice([["--emit=plan"], ["--emit=ir"], ["--emit=hdl,plan"]])[:1])
+            self.compile_damaged(r, name, source, options + r.choice([["--emit=plan"], ["--emit=ir"], ["--emit=hdl,plan"], ["--emit=obj"]]))
         for stage in ("ir", "grad", "fused"):
             hir = self.path("whole.hir")
             if self.run("hftac", "-q", "-w", "-B", "2", f"--emit={stage}", "-o", hir, path)[0] != 0:
@@ -130,7 +130,7 @@ class Damage:
             with open(hir, "rb") as f:
                 text = f.read()
             for _ in range(self.args.count):
-                self.compile_damaged(r, f"{name}.{stage}.hir", text, ["--emit=plan"])
+                self.compile_damaged(r, f"{name}.{stage}.hir", text, [r.choice(["--emit=plan", "--emit=plan", "--emit=obj"])])
 
     def runtime(self):
         r = random.Random(self.args.seed)
@@ -144,20 +144,45 @@ class Damage:
         with open(data, "rb") as f:
             content = f.read()
         for _ in range(self.args.count):
-            damaged = r.choice(BINARY)(r, model[:4096]) + model[4096:] if r.random() < 0.5 else self.damage_tables(r, model)
+            damaged = r.choice(BINARY)(r, model[:560]) + model[560:] if r.random() < 0.5 else self.damage_tables(r, model)
             self.use(damaged, content, "model.so")
             head = 8 + int.from_bytes(content[:8], "little")
             self.use(model, r.choice(TEXT)(r, content[:head]) + content[head:] if r.random() < 0.8 else cut(r, content), "data.safetensors")
 
+    def saved_files(self):
+        """Parameters to load and tables of hypers."""
+        r = random.Random(self.args.seed + 1)
+        so, saved, data = self.path("model.so"), self.path("saved"), os.path.join(self.args.samples, "data", "digits-test.safetensors")
+        train = [so, "--train", data, "--epochs", "1", "--progress=none"]
+        code, text = self.run("hftrun", *train, "--save", saved)
+        if code != 0:
+            self.report("--save", code, text, b"")
+            return
+        with open(os.path.join(saved, "model-001.safetensors"), "rb") as f:
+            content = f.read()
+        head = 8 + int.from_bytes(content[:8], "little")
+        table = b"lr,drop,decay\n0.001,0.2,0\n0.003,0.1,0.001\n"
+        for _ in range(self.args.count):
+            damaged = r.choice(TEXT)(r, content[:head]) + content[head:] if r.random() < 0.8 else cut(r, content)
+            self.given(train, "--load", "load.safetensors", damaged)
+            self.given(train, "--hypers", "hypers.csv", r.choice(TEXT)(r, table))
+
+    def given(self, train, option, name, content):
+        with open(self.path(name), "wb") as f:
+            f.write(content)
+        code, text = self.run("hftrun", *train, option, self.path(name))
+        if code not in (0, 1, 2, 3, 5) or (code and not text and code != 5):
+            self.report(name, code, text, content)
+
     @staticmethod
     def damage_tables(r, model):
-        """Past the code: the descriptor, its relocations, section headers."""
-        at = model.find(b"hftacso\0")
-        lo = at if at > 0 and r.random() < 0.5 else len(model) * 2 // 3
-        hi = min(len(model), lo + 400) if lo == at else len(model)
+        """The descriptor and what follows it: dynamic section, symbols, section headers.  Damaged code, and a relocation
+        that names another place in the code, cannot be told from right ones."""
+        lo = max(0, model.find(b"hftacso\0") - 3000)
+        hi = lo + 6000 if r.random() < 0.5 else len(model)
         damaged = bytearray(model)
         for _ in range(r.choice([1, 2, 6])):
-            damaged[r.randrange(lo, hi)] = r.randrange(256)
+            damaged[r.randrange(lo, min(hi, len(model)))] = r.randrange(256)
         return bytes(damaged)
 
     def use(self, model, content, what):
@@ -188,6 +213,7 @@ def main():
                 d.compiler(os.path.join(args.programs, name))
         if args.only != "compiler":
             d.runtime()
+            d.saved_files()
     print(f"{d.failed} failed")
     return 1 if d.failed else 0
 

@@ -178,13 +178,26 @@ class Program:
         text, cls, bound, high = self.r.choice([
             ("X / 7", "f", (x.high or 9) / 7, None), ("X * 0.13", "f", (x.high or 9) * 0.13, None), ("X % 3", "i", 0, 3), ("X // 2", "i", 0, (x.high or 9) // 2 + 1),
             ("X + 1", "i", 0, (x.high or 9) + 1), ("X > 1", "b", 0, None), ('cast(X, "i64")', "i", 0, x.high), ("max(X, 2)", "i", 0, max(3, x.high or 9)),
-            ("X * X", "i", 0, (x.high or 9) ** 2), ("one_hot(X % 5, 5)", "h", 0, 2),
+            ("X * X", "i", 0, (x.high or 9) ** 2), ("X - 3", "i", 0, None), ("X * -2", "i", 0, None), ("X // -2", "i", 0, None), ("X % -3", "i", 0, None),
+            ("-X", "i", 0, None), ("abs(X - 2)", "i", 0, None), ("sign(X - 1)", "i", 0, None), ("minimum(X, 1)", "i", 0, None), ("where(X > 1, X, -1)", "i", 0, None),
+            ("X ** 2", "i", 0, None), ('cast(X * 1.7 - 2.31, "i32")', "i", 0, None), ('cast(X * 0.43, "u8")', "i", 0, None), ("X // (X - 2)", "i", 0, None),
+            ("X % (X - 1)", "i", 0, None), ('cast(X, "u8")', "i", 0, None), ("X != 1 and X > 0", "b", 0, None), ("one_hot(X % 5, 5)", "h", 0, 2),
         ])
         if (high or 0) > 200:
             return
         shape, cls = (x.shape + (5,), "i") if cls == "h" else (x.shape, cls)
         if len(shape) <= 6 and product(shape) <= MAX_ELEMENTS:
             self.add(text.replace("X", x.name), shape, cls, bound, high)
+
+    def reduce_whole(self):
+        """Reductions of integers and booleans."""
+        x = self.some("ib", rank=1)
+        if x is None:
+            return
+        a, d = self.axis(x)
+        text, cls, high = self.r.choice([("sum({}, dim = D)", "i", None), ("mean({}, dim = D)", "f", None), ("max({}, dim = D)", x.cls, x.high),
+                                         ("min({}, dim = D)", x.cls, x.high), ("argmax({}, dim = D)", "i", x.shape[a])][:5 if x.cls == "i" else 2])
+        self.add(text.replace("{}", x.name).replace("D", str(d)), x.shape[:a] + x.shape[a + 1:], cls, 10, high)
 
     def reduce(self):
         x = self.some(rank=1)
@@ -758,7 +771,7 @@ class Program:
         self.make_blocks()
         self.make_inputs()
         operators = [
-            (self.unary, 12), (self.binary, 12), (self.compare, 3), (self.boolean, 1), (self.use_bool, 3), (self.use_int, 4), (self.reduce, 8), (self.argmax, 2),
+            (self.unary, 12), (self.binary, 12), (self.compare, 3), (self.boolean, 1), (self.use_bool, 3), (self.use_int, 5), (self.reduce_whole, 2), (self.reduce, 8), (self.argmax, 2),
             (self.softmax, 4), (self.view, 14), (self.gather, 3), (self.matmul, 8), (self.einsum, 5), (self.linear, 8), (self.layer, 8), (self.scalars, 5)]
         if self.chance(0.5):
             operators += [(self.activation, 8), (self.along_axis, 5), (self.convolution, 8), (self.pooling, 5), (self.norm_layer, 6), (self.embedding, 4),
@@ -914,6 +927,7 @@ def main():
     a.add_argument("--shrink", type=float, default=0, metavar="SECONDS", help="time to shrink a failure")
     a.add_argument("--print", action="store_true")
     a.add_argument("--quick", action="store_true")
+    a.add_argument("--verbose", action="store_true")
     a.add_argument("--file", help="check this program instead")
     args = a.parse_args()
     if args.print:
@@ -929,6 +943,8 @@ def main():
             else:
                 text = Program(seed).text()
             failure = checker.failure(text, seed)
+            if args.verbose:
+                print(f"program {seed}: {failure.kind if failure else 'holds'}", flush=True)
             if failure is None:
                 continue
             failed += 1

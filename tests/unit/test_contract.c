@@ -65,6 +65,10 @@ static const Case cases[] = {
     {"mpq,pqn->mn",   {7, 3, 5},  {3, 5, 18}, NULL, NULL, NULL, 0, PLAIN,     DT_F32},
     {"mpq,pqn->mn",   {7, 3, 10}, {3, 10, 18}, NULL, NULL, NULL, 4, PLAIN,    DT_F32},
     {"mpq,pqn->mn",   {7, 3, 4},  {3, 4, 18}, "201", NULL, NULL, 4, BIAS_RELU, DT_F32},
+    {"mpq,pqn->mn",   {7, 5, 4},  {5, 4, 18}, NULL, NULL, NULL, 9, BIAS_RELU, DT_F32}, /* two of p at a time */
+    {"mpqr,pqrn->mn", {7, 3, 5, 4}, {3, 5, 4, 18}, NULL, NULL, NULL, 8, LONG, DT_F32},
+    {"pqrm,pqrn->mn", {9, 7, 40, 50}, {9, 7, 40, 33}, NULL, NULL, NULL, 80, PLAIN, DT_F32}, /* chunks outside */
+    {"pqm,pqn->mn",   {9, 70, 64}, {9, 70, 40}, NULL, NULL, "10", 16, PLAIN, DT_F64},
     {"mk,kn->mn",     {21, 30},  {30, 45},   NULL, NULL, NULL, 0, BIAS_RELU, DT_F64},
     {"km,kn->mn",     {50, 11},  {50, 8},    NULL, NULL, NULL, 16, LONG,     DT_F64},
 };
@@ -322,7 +326,13 @@ static double reference(const Built *t, const Case *c, const EinsumSpec *s, cons
     int64_t steps = 1;
     for (int i = 0; i < n; i++)
         steps *= extent_of(t, s, k[i]);
-    const int64_t last = extent_of(t, s, k[n - 1]);
+    /* The innermost letter along which a chunk fits is cut; `whole`: steps of it and the letters inside. */
+    int64_t inner = 1, whole = extent_of(t, s, k[n - 1]);
+    for (int i = n - 2; i >= 0 && whole < c->chunk; i--) {
+        inner = whole;
+        whole *= extent_of(t, s, k[i]);
+    }
+    const int64_t chunk = c->chunk / inner > 1 ? c->chunk / inner * inner : inner;
     double total = 0, sum = 0;
     for (int64_t step = 0; step < steps; step++) {
         int64_t rest = step;
@@ -331,8 +341,7 @@ static double reference(const Built *t, const Case *c, const EinsumSpec *s, cons
         const double a = operand_at(t, c, d, 0, s->a, index);
         const double b = operand_at(t, c, d, 1, s->b, index);
         sum = chain(c->type, a, b, sum);
-        const bool end = (step % last + 1) % (c->chunk ? c->chunk : INT64_MAX) == 0 ||
-                         step % last + 1 == last;
+        const bool end = (step % whole + 1) % chunk == 0 || step % whole + 1 == whole;
         if (c->chunk && end) {
             total = plus(c->type, total, sum);
             sum = 0;
