@@ -158,18 +158,58 @@ Value math_real(Elab *e, Value v)
     return value_node(build_cast(&e->b, v.node, v.weak ? DT_F64 : e->real), v.weak);
 }
 
-static Node *weight_of(const Value *v, int n)
+/* Do both count the same?  A count knows only its operand's shape.  Compares `left` nodes at most. */
+static bool same_weight(const Node *a, const Node *b, int *left)
 {
-    for (int i = 0; i < n; i++)
-        if (v[i].kind == V_TENSOR && v[i].weight != NULL)
-            return v[i].weight;
-    return NULL;
+    if (a == b)
+        return true;
+    if (--*left < 0 || a->op != b->op || a->n_in != b->n_in || a->type.dtype != b->type.dtype ||
+        !shape_equal(&a->type.shape, &b->type.shape) ||
+        !attrs_equal(op_info(a->op)->attrs, &a->attrs, &b->attrs))
+        return false;
+    if (a->op == OP_COUNT)
+        return shape_equal(&a->in[0]->type.shape, &b->in[0]->type.shape);
+    for (int i = 0; i < a->n_in; i++)
+        if (!same_weight(a->in[i], b->in[i], left))
+            return false;
+    return true;
 }
 
-static Value with_weight(Value r, const Value *v, int n)
+static bool depends_on_data(Elab *e, const Node *n)
+{
+    bool *needed = arena_array(e->arena, (size_t)n->id + 1, sizeof *needed);
+    needed[n->id] = true;
+    for (int i = n->id; i >= 0; i--) {
+        const Node *x = e->b.graph->nodes[i];
+        if (needed[i] && x->op == OP_INPUT)
+            return true;
+        for (int k = 0; needed[i] && k < x->n_in; k++)
+            needed[x->in[k]->id] = true;
+    }
+    return false;
+}
+
+/* What the average of a combination is weighted by: its parts' weight if all have the same, else samples. */
+static Node *weight_of(Elab *e, const Value *v, int n)
+{
+    Node *weight = NULL;
+    int left = 256;
+    for (int i = 0; i < n; i++)
+        if (v[i].kind == V_TENSOR && v[i].weight != NULL) {
+            if (weight != NULL && !same_weight(weight, v[i].weight, &left))
+                return NULL;
+            weight = v[i].weight;
+        }
+    for (int i = 0; i < n && weight != NULL && e->entry == ENTRY_EVAL && e->loop == NULL; i++)
+        if (v[i].kind == V_TENSOR && v[i].weight == NULL && depends_on_data(e, v[i].node))
+            return NULL;
+    return weight;
+}
+
+static Value with_weight(Elab *e, Value r, const Value *v, int n)
 {
     if (r.kind == V_TENSOR && r.node->type.shape.rank == 0)
-        r.weight = weight_of(v, n);
+        r.weight = weight_of(e, v, n);
     return r;
 }
 
@@ -222,7 +262,7 @@ Value math_binary(Elab *e, OpCode op, Value a, Value b, SrcRange at)
     Builder bld = e->b;
     bld.loc = at;
     Node *x = math_cast(e, &a, d, at, "an operand"), *y = math_cast(e, &b, d, at, "an operand");
-    return with_weight(value_node(build2(&bld, op, x, y), weak), v, 2);
+    return with_weight(e, value_node(build2(&bld, op, x, y), weak), v, 2);
 }
 
 Value math_divide(Elab *e, Value a, Value b, SrcRange at)
@@ -252,7 +292,7 @@ Value math_divide(Elab *e, Value a, Value b, SrcRange at)
     Builder bld = e->b;
     bld.loc = at;
     Node *x = math_cast(e, &a, d, at, "an operand"), *y = math_cast(e, &b, d, at, "an operand");
-    return with_weight(value_node(build2(&bld, OP_DIV, x, y), weak), v, 2);
+    return with_weight(e, value_node(build2(&bld, OP_DIV, x, y), weak), v, 2);
 }
 
 static Value power_number(Elab *e, double x, double y, bool integer, SrcRange at)
@@ -343,7 +383,7 @@ Value math_unary(Elab *e, OpCode op, Value a, SrcRange at)
     Value x = takes_reals(op) ? math_real(e, a) : a;
     if (x.kind == V_TENSOR && value_class(&x) != DTC_REAL)
         x.node = build_cast(&b, x.node, DT_I64);
-    return with_weight(value_node(build1(&b, op, x.node), a.weak), &a, 1);
+    return with_weight(e, value_node(build1(&b, op, x.node), a.weak), &a, 1);
 }
 
 Value math_logical(Elab *e, OpCode op, Value a, Value b, SrcRange at)
@@ -380,5 +420,5 @@ Value math_where(Elab *e, Value c, Value a, Value b, SrcRange at)
     Node *x = math_cast(e, &a, d, at, "an operand"), *y = math_cast(e, &b, d, at, "an operand");
     Builder bld = e->b;
     bld.loc = at;
-    return with_weight(value_node(build3(&bld, OP_WHERE, cond, x, y), weak), v, 2);
+    return with_weight(e, value_node(build3(&bld, OP_WHERE, cond, x, y), weak), v, 2);
 }

@@ -172,6 +172,17 @@ static const char *check_body(Check *c, const Node *loop)
     return NULL;
 }
 
+static bool is_order(const IntList *order, int rank)
+{
+    unsigned seen = 0;
+    for (int i = 0; i < order->n; i++) {
+        if (order->v[i] < 0 || order->v[i] >= rank || seen >> order->v[i] & 1)
+            return false;
+        seen |= 1u << order->v[i];
+    }
+    return order->n == 0 || order->n == rank;
+}
+
 static const char *check_node(Check *c, Node *n, int position)
 {
     const char *bad;
@@ -185,6 +196,8 @@ static const char *check_node(Check *c, Node *n, int position)
         return bad;
     if ((bad = check_type(c, n)) || (bad = check_marks(c, n)))
         return bad;
+    if (!is_order(&n->order, n->type.shape.rank))
+        return fail_node(c, n, "is stored in no order of its axes");
     return node_is_loop(n) ? check_body(c, n) : NULL;
 }
 

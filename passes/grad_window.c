@@ -261,7 +261,8 @@ static bool find_convolution(Adjoint *c, const EinsumSpec *s, int i, Convolution
             plan_dense(x);
         }
     }
-    return v->rank + n_phases <= MAX_RANK && v->n_weights + n_phases <= MAX_RANK;
+    return v->rank + n_phases <= MAX_RANK && v->n_weights + n_phases <= MAX_RANK &&
+           v->n_result + taps <= MAX_RANK;
 }
 
 static const Axis *axis_of(const Convolution *v, char letter, bool tap)

@@ -352,6 +352,32 @@ static int check_program(const Case *c, int n)
     return failed;
 }
 
+/* The case of semantics.md: groups are not mixed up. */
+static int check_groups(void)
+{
+    Case c = {.n = 1, .c = 4, .o = 16, .groups = 2};
+    for (int d = 0; d < 2; d++)
+        c.size[d] = c.kernel[d] = c.stride[d] = c.dilation[d] = c.out[d] = 1;
+    static Source s;
+    write_program(&s, &c, 1);
+    hftac_array *a = compile_text(s.text, 1);
+    if (!a)
+        return 1;
+    const float x[4] = {0, 0, 0, 1};
+    float w[32];
+    double y[16];
+    for (int i = 0; i < 32; i++)
+        w[i] = 1;
+    for (int i = 0; i < 16; i++)
+        y[i] = i >= 8;
+    set_values(a, 0, 0, "x%d", x, 4);
+    set_values(a, 0, 0, "c%d.weight", w, 32);
+    must(hftac_predict_step(a, 1));
+    const bool ok = check_output(a, 0, 0, &(Data){.y = y, .n_y = 16});
+    hftac_close(a);
+    return !ok;
+}
+
 int main(int argc, char **argv)
 {
     check_begin(argv[0]);
@@ -359,7 +385,7 @@ int main(int argc, char **argv)
     if (g.step < 1)
         fatal("usage: check_conv [STEP]");
     make_grid(&g);
-    int failed = 0;
+    int failed = check_groups();
     for (int i = 0; i < g.n; i += PER_PROGRAM)
         failed += check_program(&g.v[i], g.n - i < PER_PROGRAM ? g.n - i : PER_PROGRAM);
     printf("%d passed, %d failed, of a grid of %d\n", g.n - failed, failed, g.seen);

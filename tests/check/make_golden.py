@@ -309,9 +309,62 @@ def optimizers():
         save(sys.argv[2], f"{name}_x{n}", {"optimizer": name, "args": json.dumps(args)}, tensors)
 
 
+def spaces():
+    def conv(op, attrs, x):
+        kinds = {"conv1d": torch.nn.Conv1d, "conv2d": torch.nn.Conv2d, "conv3d": torch.nn.Conv3d,
+                 "conv_transpose1d": torch.nn.ConvTranspose1d, "conv_transpose2d": torch.nn.ConvTranspose2d}
+        layer(op, attrs, kinds[op](**attrs), [x])
+
+    for mode in ("reflect", "replicate", "circular"):
+        conv("conv1d", dict(in_channels=3, out_channels=4, kernel_size=4, padding=3, padding_mode=mode), R(2, 3, 8))
+        conv("conv2d", dict(in_channels=2, out_channels=3, kernel_size=[2, 5], padding=[1, 2], stride=2, padding_mode=mode), R(2, 2, 5, 7))
+        conv("conv2d", dict(in_channels=2, out_channels=3, kernel_size=[4, 3], padding="same", dilation=[1, 2], padding_mode=mode), R(1, 2, 5, 7))
+    conv("conv1d", dict(in_channels=3, out_channels=2, kernel_size=3), R(3, 9))
+    conv("conv2d", dict(in_channels=4, out_channels=6, kernel_size=3, padding="valid", groups=2), R(4, 5, 6))
+    conv("conv3d", dict(in_channels=2, out_channels=3, kernel_size=[2, 3, 1], stride=[1, 2, 1], padding=[0, 1, 0]), R(2, 2, 3, 5, 4))
+    conv("conv3d", dict(in_channels=4, out_channels=6, kernel_size=3, padding=1, groups=2, dilation=[1, 1, 2]), R(1, 4, 3, 4, 6))
+    conv("conv3d", dict(in_channels=5, out_channels=5, kernel_size=2, groups=5, bias=False), R(2, 5, 3, 4, 3))
+    conv("conv_transpose1d", dict(in_channels=3, out_channels=4, kernel_size=5, stride=3, padding=1, output_padding=2), R(2, 3, 6))
+    conv("conv_transpose1d", dict(in_channels=4, out_channels=4, kernel_size=3, stride=2, dilation=3, groups=4), R(2, 4, 5))
+    conv("conv_transpose2d", dict(in_channels=3, out_channels=2, kernel_size=3, stride=2), R(3, 4, 2))
+
+    def call(name, attrs, x, **keywords):
+        case(name, {**attrs, **keywords}, [x], lambda v: getattr(F, name)(v, **attrs, **keywords))
+
+    ties = torch.randint(0, 3, (2, 3, 8, 7)).float()
+    for a in (dict(kernel_size=3, stride=2, padding=1), dict(kernel_size=[3, 2], stride=[1, 2], padding=[1, 0], dilation=[2, 1], ceil_mode=True),
+              dict(kernel_size=2, stride=3, ceil_mode=True), dict(kernel_size=[1, 4], stride=[2, 4])):
+        call("max_pool2d", a, ties)
+    call("max_pool1d", dict(kernel_size=3), R(2, 3, 10))
+    call("max_pool1d", dict(kernel_size=4, stride=3, padding=2, dilation=2, ceil_mode=True), R(3, 13))
+    call("max_pool3d", dict(kernel_size=2, stride=[1, 2, 2]), R(1, 2, 3, 5, 4))
+    call("avg_pool1d", dict(kernel_size=3, stride=2, padding=1, ceil_mode=True), R(2, 3, 10))
+    call("avg_pool1d", dict(kernel_size=4, padding=2, count_include_pad=False), R(2, 3, 10))
+    call("avg_pool2d", dict(kernel_size=[3, 2], stride=[2, 3], padding=[1, 1], ceil_mode=True), R(2, 3, 8, 7))
+    call("avg_pool2d", dict(kernel_size=3, stride=1, ceil_mode=True, divisor_override=4), R(3, 8, 7))
+    call("avg_pool3d", dict(kernel_size=2, padding=1), R(1, 2, 3, 5, 4))
+    for size in (1, 4, 5):
+        call("adaptive_avg_pool1d", dict(output_size=size), R(2, 3, 10))
+        call("adaptive_max_pool1d", dict(output_size=size), torch.randint(0, 4, (2, 3, 10)).float())
+    for size in ([3, 5], [7, None], [4, 2], [9, 10]):
+        call("adaptive_max_pool2d", dict(output_size=size), torch.randint(0, 4, (2, 3, 8, 7)).float())
+    call("adaptive_avg_pool2d", dict(output_size=[None, 3]), R(2, 3, 8, 7))
+    call("adaptive_avg_pool3d", dict(output_size=[2, 3, 1]), R(1, 2, 5, 6, 4))
+    for a in (dict(scale_factor=2), dict(size=[9, 4]), dict(scale_factor=[1.5, 0.6]), dict(size=[5, 6], mode="nearest-exact"), dict(size=[3, 10], mode="area"),
+              dict(scale_factor=2, mode="bilinear"), dict(scale_factor=2, mode="bilinear", align_corners=True), dict(size=[3, 11], mode="bilinear", align_corners=False),
+              dict(scale_factor=[0.7, 2.3], mode="bilinear", align_corners=False), dict(size=[1, 4], mode="bilinear", align_corners=True)):
+        call("interpolate", a, R(2, 3, 5, 6))
+    call("interpolate", dict(size=7, mode="linear"), R(2, 3, 4))
+    call("interpolate", dict(scale_factor=3), R(2, 3, 4))
+    call("interpolate", dict(scale_factor=[1, 2, 1.5], mode="trilinear"), R(1, 2, 3, 2, 4))
+    for a in (dict(pad=[2, 1], mode="reflect"), dict(pad=[1, 3, 2, 0], mode="replicate"), dict(pad=[3, 2, 1, 4], mode="circular"), dict(pad=[-1, 2, 1, -2]),
+              dict(pad=[0, 0, 0, 0, 1, 2], value=-1.5)):
+        call("pad", a, R(2, 3, 5, 6) if len(a["pad"]) > 2 else R(2, 3, 5))
+
+
 if __name__ == "__main__":
     if len(sys.argv) != 3:
         sys.exit(__doc__)
     torch.manual_seed(3)
-    for part in (activations, norms, indexing, reductions, moves, losses, transformers, recurrent, optimizers):
+    for part in (activations, norms, indexing, reductions, moves, losses, transformers, recurrent, optimizers, spaces):
         part()

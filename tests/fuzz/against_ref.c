@@ -230,106 +230,83 @@ static bool runs(const Case *c)
     return s.state == HFTAC_MODEL_RUNNING;
 }
 
-/* `first` is called before the step, `second` after it. */
-static void train_before(Case *c, int64_t step)
+/* What the graph of `entry` makes of the state that the compiled program has now. */
+static void foresee(Case *c, const char *entry, int64_t batch, int64_t n_valid)
 {
     restart(c);
     bind_states(c);
-    bind_inputs(c, step, hftac_describe(c->array)->batch);
-    bind_scalars(c, 0);
-    evaluate(c, "train");
+    bind_inputs(c, batch, n_valid);
+    bind_scalars(c, n_valid);
+    evaluate(c, entry);
 }
 
-static void train_after(Case *c, int64_t step)
+typedef hftac_status StepOf(hftac_array *a, int64_t n_valid);
+
+static hftac_status train_step(hftac_array *a, int64_t n_valid)
 {
-    char when[32];
-    snprintf(when, sizeof when, "step %lld", (long long)step + 1);
-    compare_metrics(c, when);
-    compare_states(c, when, false);
+    (void)n_valid;
+    return hftac_train_step(a);
+}
+
+static hftac_status evaluate_end(hftac_array *a, int64_t n_valid)
+{
+    (void)n_valid;
+    return hftac_evaluate_end(a);
+}
+
+/* One step of all models, each compared with what was foreseen for it. */
+static void check_step(Case *c, int slots, const char *entry, StepOf *step, int64_t batch, int64_t n_valid)
+{
+    const bool train = step == train_step;
+    char when[64];
+    snprintf(when, sizeof when, "%s, batch %lld", entry, (long long)batch);
+    Case *each = must_malloc((size_t)slots * sizeof *each);
+    for (int b = 0; b < slots; b++) {
+        each[b] = *c;
+        each[b].failures = 0;
+        each[b].slot = b;
+        each[b].step = arena_new();
+        each[b].graph = NULL;
+        if (!train || runs(&each[b]))
+            foresee(&each[b], entry, batch, n_valid);
+    }
+    drive_feed(c->array, c->seed, 0, batch, n_valid);
+    must(step(c->array, n_valid));
+    for (int b = 0; b < slots; b++) {
+        if (each[b].graph) {
+            compare_states(&each[b], when, !train);
+            if (step != hftac_evaluate_step)
+                compare_metrics(&each[b], when);
+        }
+        c->failures += each[b].failures;
+        arena_free(each[b].step);
+    }
+    free(each);
 }
 
 static void check_train(Case *c, int slots)
 {
     must(hftac_set_plan(c->array, 4, 2));
-    Case *each = must_malloc((size_t)slots * sizeof *each);
-    for (int64_t s = 0; s < STEPS; s++) {
-        for (int b = 0; b < slots; b++) {
-            each[b] = *c;
-            each[b].slot = b;
-            each[b].step = arena_new();
-            if (runs(&each[b]))
-                train_before(&each[b], s);
-            else
-                each[b].graph = NULL;
-        }
-        drive_feed(c->array, c->seed, 0, s, hftac_describe(c->array)->batch);
-        must(hftac_train_step(c->array));
-        for (int b = 0; b < slots; b++) {
-            if (each[b].graph)
-                train_after(&each[b], s);
-            c->failures += each[b].failures;
-            arena_free(each[b].step);
-        }
+    for (int64_t s = 0; s < STEPS && !c->failures; s++) {
+        check_step(c, slots, "train", train_step, s, hftac_describe(c->array)->batch);
         if (s % 2)
             must(hftac_epoch_end(c->array, HFTAC_NO_METRIC));
-        if (c->failures)
-            break;
-    }
-    free(each);
-}
-
-/* What the graph leaves in the accumulators becomes their value for the next one. */
-static void carry_accumulators(Case *c, double **kept, const double *zero)
-{
-    for (int i = 0; i < c->module->n_states; i++) {
-        const State *s = &c->module->states[i];
-        if (s->role != ROLE_METRIC)
-            continue;
-        const Output *o = kept ? find_output(c->graph, OUT_STATE, s->name) : NULL;
-        bind(c, OP_STATE, s->name, o ? kept[o->value->id] : zero);
     }
 }
 
-static void check_eval(Case *c)
+static void check_eval(Case *c, int slots)
 {
     const int64_t n = hftac_describe(c->array)->batch, part = (n + 1) / 2;
-    restart(c);
-    double **kept = NULL;
-    for (int k = 0; k < 2; k++) {
-        c->n_bindings = 0;
-        carry_accumulators(c, kept, one(c, 0));
-        bind_states(c);
-        bind_inputs(c, 100 + k, k ? part : n);
-        bind_scalars(c, k ? part : n);
-        evaluate(c, "eval");
-        kept = c->value;
-    }
-    c->n_bindings = 0;
-    carry_accumulators(c, kept, NULL);
-    bind_scalars(c, 0);
-    evaluate(c, "eval_end");
-    compare_metrics(c, "evaluation");
-}
-
-static void run_eval(hftac_array *a, uint64_t seed)
-{
-    const int64_t n = hftac_describe(a)->batch, part = (n + 1) / 2;
-    must(hftac_evaluate_begin(a, 0));
-    for (int k = 0; k < 2; k++) {
-        drive_feed(a, seed, 0, 100 + k, k ? part : n);
-        must(hftac_evaluate_step(a, k ? part : n));
-    }
-    must(hftac_evaluate_end(a));
+    must(hftac_evaluate_begin(c->array, 0));
+    for (int k = 0; k < 2; k++)
+        check_step(c, slots, "eval", hftac_evaluate_step, 100 + k, k ? part : n);
+    check_step(c, slots, "eval_end", evaluate_end, 101, n);
 }
 
 static void check_predict(Case *c, int64_t n_valid)
 {
     const int64_t n = hftac_describe(c->array)->batch;
-    restart(c);
-    bind_states(c);
-    bind_inputs(c, 200, n_valid);
-    bind_scalars(c, n_valid);
-    evaluate(c, "predict");
+    foresee(c, "predict", 200, n_valid);
     for (int i = 0; i < hftac_describe(c->array)->n_outputs; i++) {
         const hftac_output_description *d = hftac_describe_output(c->array, i);
         const Output *o = find_output(c->graph, OUT_TENSOR, d->name);
@@ -377,9 +354,7 @@ int main(int argc, char **argv)
     for (c.slot = 0; c.slot < slots; c.slot++)
         check_init(&c);
     check_train(&c, slots);
-    run_eval(c.array, c.seed);
-    for (c.slot = 0; c.slot < slots; c.slot++)
-        check_eval(&c);
+    check_eval(&c, slots);
     const int64_t n = hftac_describe(c.array)->batch;
     for (int64_t part = n; part > 0 && hftac_describe(c.array)->can_predict; part = part > n / 2 ? n / 2 : 0) {
         drive_feed(c.array, c.seed, 0, 200, part);
