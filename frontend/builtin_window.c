@@ -154,10 +154,11 @@ Value builtin_ntuple(const Call *c)
         diag_error(c->e->diag, c->loc[1], "ntuple makes 0 to %d elements", MAX_RANK);
         return value_error();
     }
-    if (c->arg[0].kind == V_LIST) {
-        if (c->arg[0].list.n == n)
-            return c->arg[0];
-        diag_error(c->e->diag, c->loc[0], "one value is needed or a list of %lld, not %s",
+    const ValueKind kind = c->arg[0].kind;
+    if (kind == V_LIST && c->arg[0].list.n == n)
+        return c->arg[0];
+    if (kind != V_NUM && kind != V_NONE) {
+        diag_error(c->e->diag, c->loc[0], "a number is needed or a list of %lld, not %s",
                    (long long)n, value_what(c->e, &c->arg[0]));
         return value_error();
     }

@@ -67,7 +67,8 @@ static void find_cut(Contraction *c)
     c->n_chunks = 1;
     if (c->chunk == 0 || c->n_sum == 0)
         return;
-    for (c->cut = last; c->cut > c->n_out && c->letter[c->cut].extent * inner < c->chunk; c->cut--)
+    for (c->cut = last; c->cut > c->n_out && c->letter[c->cut].extent * inner < c->chunk;
+         c->cut--)
         inner *= c->letter[c->cut].extent;
     const int64_t extent = c->letter[c->cut].extent, steps = c->chunk / inner;
     c->cut_steps = steps < 1 ? 1 : steps < extent ? steps : extent;

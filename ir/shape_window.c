@@ -40,14 +40,13 @@ static bool window_inside(const Attrs *a, int k, int64_t count, int64_t extent)
 
 static bool fail_window(const ShapeContext *c, const Node *n, int k, const Shape *within)
 {
-    return shape_fail(c,
-                      "%s: %lld windows of %lld elements, %lld apart from %lld on in steps of "
-                      "%lld, do not lie within axis %d of %s",
-                      shape_op(n), (long long)n->attrs.window.size.v[k],
-                      (long long)n->attrs.window.taps.v[k],
-                      (long long)n->attrs.window.dilation.v[k],
-                      (long long)n->attrs.window.start.v[k],
-                      (long long)n->attrs.window.step.v[k], k, shape_text(c->arena, within));
+    return shape_fail(
+        c,
+        "%s: %lld windows of %lld elements, %lld apart from %lld on in steps of "
+        "%lld, do not lie within axis %d of %s",
+        shape_op(n), (long long)n->attrs.window.size.v[k], (long long)n->attrs.window.taps.v[k],
+        (long long)n->attrs.window.dilation.v[k], (long long)n->attrs.window.start.v[k],
+        (long long)n->attrs.window.step.v[k], k, shape_text(c->arena, within));
 }
 
 bool shape_rule_window(const ShapeContext *c, const Node *n, Type *type)

@@ -1,3 +1,5 @@
+/* Strides of stored values and of views.  A view of a view is worked out from the inside; a reshape resolves where each run of its axes
+ * that splits a run of the operand's axes finds that run without gaps. */
 #include "ir/strides.h"
 
 #include <string.h>
@@ -33,8 +35,7 @@ void natural_strides(const Module *m, const Node *n, int64_t *stride)
 }
 
 /* Each run of result axes must split a run of operand axes that lies in memory as one axis. */
-bool reshape_strides(const Shape *from, const int64_t *old, const Shape *to,
-                            int64_t *stride)
+bool reshape_strides(const Shape *from, const int64_t *old, const Shape *to, int64_t *stride)
 {
     int i = 0, j = 0;
     while (i < from->rank || j < to->rank) {

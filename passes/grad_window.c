@@ -97,10 +97,10 @@ typedef struct Axis {
     int64_t windows, elements; /* how many o and p there are */
     int64_t step, inner, offset, taps, dilation;
     bool phases;
-    char phase;                         /* the letter of r */
-    int64_t n_phases, tap_blocks;       /* of r, of t' */
-    int64_t first_block, blocks;        /* of q */
-    int64_t before, spread, padded;     /* the pad of the gradient: start, step, size */
+    char phase;                     /* the letter of r */
+    int64_t n_phases, tap_blocks;   /* of r, of t' */
+    int64_t first_block, blocks;    /* of q */
+    int64_t before, spread, padded; /* the pad of the gradient: start, step, size */
     int64_t start, window_step, window_size, window_taps, window_dilation;
 } Axis;
 

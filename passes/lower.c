@@ -207,7 +207,8 @@ static int64_t chunk_of(const Contraction *c)
  * the copy of what they are windows of. */
 static Node *copied(Builder *b, Node *x, int axis, const Lowering *l)
 {
-    const int below = axis - (x->op == OP_WINDOW ? x->type.shape.rank - x->in[0]->type.shape.rank : axis + 1);
+    const int below =
+        axis - (x->op == OP_WINDOW ? x->type.shape.rank - x->in[0]->type.shape.rank : axis + 1);
     if (below >= 0 && x->attrs.window.step.v[below] == 1)
         return build_window(b, OP_WINDOW, copied(b, x->in[0], below, l), &x->attrs);
     const IntList order = order_ending_in(x->type.shape.rank, axis);
@@ -254,8 +255,8 @@ static void settle_broadcast(const Graph *g, const Node *n, Layouts *l)
         return;
     for (int i = 0; i < n->n_in; i++) {
         State *s = free_state(g, n->in[i], l->settled);
-        const int axis = (int)n->order.v[n->order.n - 1] -
-                         (n->type.shape.rank - n->in[i]->type.shape.rank);
+        const int axis =
+            (int)n->order.v[n->order.n - 1] - (n->type.shape.rank - n->in[i]->type.shape.rank);
         IntList layout;
         if (s && axis >= 0 && n->in[i]->type.shape.dim[axis] > 1 &&
             !shape_equal(&n->in[i]->type.shape, &n->type.shape) &&

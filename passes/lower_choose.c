@@ -12,8 +12,8 @@
 static const double price_copied = 1, price_strided = 6, price_rival = 1.25;
 
 enum {
-    TILES = 8,    /* sums that must run side by side to keep the multipliers busy */
-    MAX_ROWS = 6  /* rows of a tile, about */
+    TILES = 8,   /* sums that must run side by side to keep the multipliers busy */
+    MAX_ROWS = 6 /* rows of a tile, about */
 };
 
 State *free_state(const Graph *g, Node *n, const bool *settled)
@@ -152,7 +152,8 @@ bool choose_result(const Graph *g, const Node *einsum, const IntList *wish, cons
         const int in = x.c.letter[rank - 1].in[x.c.vector_operand];
         double cost = work_cost(&x.c, vector_bytes) + copy_cost(g, v, in, settled, &x);
         if (axis != preferred)
-            cost = (cost + price_strided * (double)shape_count(&einsum->type.shape)) * price_rival;
+            cost =
+                (cost + price_strided * (double)shape_count(&einsum->type.shape)) * price_rival;
         if (best == 0 || cost < best) {
             best = cost;
             *out = x;

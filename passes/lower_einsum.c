@@ -99,8 +99,7 @@ static Node *spread(Builder *b, Node *x, const char *letters, int n, const char 
 /* The letter along which the larger operand is contiguous in memory, 0: none. */
 static char contiguous_letter(const Graph *g, const EinsumSpec *s, Node *const *in)
 {
-    const int large =
-        shape_count(&in[1]->type.shape) > shape_count(&in[0]->type.shape) ? 1 : 0;
+    const int large = shape_count(&in[1]->type.shape) > shape_count(&in[0]->type.shape) ? 1 : 0;
     const int axis = stored_innermost(g, in[large]);
     return axis < 0 ? 0 : large ? s->b[axis] : s->a[axis];
 }

@@ -157,8 +157,8 @@ static IntList expr_order(const Graph *g, const Node *n)
             continue;
         for (int k = 0; k < n->n_in; k++) {
             const IntList other = stored_order(g->module, n->in[k]);
-            votes += shape_equal(&n->in[k]->type.shape, &n->type.shape) &&
-                     same_order(&mine, &other);
+            votes +=
+                shape_equal(&n->in[k]->type.shape, &n->type.shape) && same_order(&mine, &other);
         }
         if (votes > best_votes) {
             best = mine;

@@ -51,7 +51,7 @@ bool reduces_inner(const Node *reduce)
     for (int i = 0; i < reduce->attrs.axes.dims.n; i++)
         if (reduce->attrs.axes.dims.v[i] == last)
             return true;
-    return s->rank == 0;
+    return s->rank == 0 || s->dim[last] == 1; /* one element: in no loop at all */
 }
 
 bool mask_is_prefix(unsigned mask, const Shape *space, const int *order)

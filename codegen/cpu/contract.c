@@ -163,7 +163,9 @@ static void emit_tile(Contract *x, Tile *t)
     for (int l = 0; l < x->c.n_out; l++)
         t->n_rows *= (int)t->rows[l];
     t->sum = make_places(x, t->n_rows * t->n_vectors);
-    t->total = x->c.n_chunks > 1 && !x->chunks_outside ? make_places(x, t->n_rows * t->n_vectors) : NULL;
+    t->total = x->c.n_chunks > 1 && !x->chunks_outside
+                   ? make_places(x, t->n_rows * t->n_vectors)
+                   : NULL;
     tile_emit_sums(x, t);
     if (x->heavy_epilogue && t->n_rows > 1)
         store_looped(x, t);
@@ -285,13 +287,15 @@ static void emit_outer(Contract *x, int letter)
 static bool chunks_pay_outside(const Contract *x)
 {
     const Kernel *k = x->e->kernel;
-    const int64_t bytes = dtype_bytes(x->type), panel = x->c.k * x->shape.vectors * x->e->lanes * bytes;
+    const int64_t bytes = dtype_bytes(x->type),
+                  panel = x->c.k * x->shape.vectors * x->e->lanes * bytes;
     int64_t tile_rows = 1;
     for (int l = 0; l < x->c.n_out; l++)
         tile_rows *= x->shape.rows[l];
     if (x->c.n_chunks == 1 || panel <= FIRST_LEVEL || !x->vector.direct || !x->scalar.direct)
         return false;
-    if (k->n_stores != 1 || k->stores[0].value != x->c.node || k->stores[0].to->dtype != x->type)
+    if (k->n_stores != 1 || k->stores[0].value != x->c.node ||
+        k->stores[0].to->dtype != x->type)
         return false;
     const double read = (double)x->c.m / (double)tile_rows * (double)x->c.n * (double)x->c.k;
     const double stored = 2.0 * (double)x->c.n_chunks * (double)x->c.m * (double)x->c.n;
@@ -315,7 +319,8 @@ static LLVMValueRef is_zero(Emit *e, const Affine *a)
 static void emit_chunks_outside(Contract *x, int letter, LLVMValueRef first)
 {
     Emit *e = x->e;
-    const int64_t extent = x->c.letter[letter].extent, steps = letter == x->c.cut ? x->c.cut_steps : 1;
+    const int64_t extent = x->c.letter[letter].extent,
+                  steps = letter == x->c.cut ? x->c.cut_steps : 1;
     if (extent / steps) {
         const Affine number = emit_loop_begin(e, extent / steps);
         const Affine start = affine_scale(&number, steps);

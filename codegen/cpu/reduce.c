@@ -120,8 +120,8 @@ static Partial join(Emit *e, const Reduction *r, Partial a, Partial b)
         return (Partial){.value = emit_scalar_fn(e, step_function(r->kind, r->dtype), r->dtype,
                                                  r->dtype, 2, x)};
     }
-    LLVMValueRef first = r->chain ? overtakes(e, r->dtype, a.value, b.value)
-                                  : before(e, r->dtype, b, a);
+    LLVMValueRef first =
+        r->chain ? overtakes(e, r->dtype, a.value, b.value) : before(e, r->dtype, b, a);
     return (Partial){.value = LLVMBuildSelect(e->builder, first, b.value, a.value, ""),
                      .position =
                          LLVMBuildSelect(e->builder, first, b.position, a.position, "")};
@@ -155,7 +155,10 @@ static Partial partial_identity(Emit *e, const Reduction *r, bool vector)
     Partial p = {.value = emit_const(e, r->dtype, identity(r->kind, r->dtype))};
     if (r->kind == RED_ARGMAX)
         p.position = LLVMConstInt(position_type(e, r, false),
-                                  r->chain ? 0 : r->narrow ? INT32_MAX : INT64_MAX, 0);
+                                  r->chain    ? 0
+                                  : r->narrow ? INT32_MAX
+                                              : INT64_MAX,
+                                  0);
     if (vector) {
         p.value = emit_splat(e, p.value);
         p.position = p.position ? emit_splat(e, p.position) : NULL;
@@ -197,9 +200,8 @@ static void accumulate(Emit *e, Reduction *r, int k, bool vector)
         const Affine number = number_along(r);
         p.position = emit_affine(e, &number);
         if (r->narrow)
-            p.position =
-                LLVMBuildTrunc(e->builder, p.position,
-                               position_type(e, r, emit_is_vector(p.position)), "");
+            p.position = LLVMBuildTrunc(e->builder, p.position,
+                                        position_type(e, r, emit_is_vector(p.position)), "");
         if (vector)
             p.position = emit_splat(e, p.position);
     }
@@ -247,14 +249,15 @@ static void chain_axes(Emit *e, Reduction *r, int axis, int partial, bool lanes)
         return;
     }
     r->at.at[r->axis[axis]] = emit_loop_begin(e, r->operand->type.shape.dim[r->axis[axis]]);
-    const int inner = axis + 1 < r->n_axes && partial + 1 < r->n_partials ? partial + 1 : partial;
+    const int inner =
+        axis + 1 < r->n_axes && partial + 1 < r->n_partials ? partial + 1 : partial;
     if (inner != partial)
         partial_store(e, r, inner, partial_identity(e, r, lanes));
     chain_axes(e, r, axis + 1, inner, lanes);
     if (inner != partial)
-        partial_store(e, r, partial,
-                      join(e, r, partial_load(e, r, partial, lanes),
-                           partial_load(e, r, inner, lanes)));
+        partial_store(
+            e, r, partial,
+            join(e, r, partial_load(e, r, partial, lanes), partial_load(e, r, inner, lanes)));
     emit_loop_end(e);
 }
 

@@ -51,7 +51,8 @@ static void add_case(Grid *g, Case c)
 {
     for (int d = 0; d < 2; d++) {
         c.out[d] = out_size(&c, d);
-        if (c.out[d] < 1 || (c.more[d] && c.more[d] >= c.stride[d] && c.more[d] >= c.dilation[d]))
+        if (c.out[d] < 1 ||
+            (c.more[d] && c.more[d] >= c.stride[d] && c.more[d] >= c.dilation[d]))
             return;
     }
     if (g->seen++ % g->step == 0)
@@ -104,7 +105,8 @@ static void add_kernels(Grid *g, Case c)
 static void make_grid(Grid *g)
 {
     /* channels, results, groups */
-    static const int64_t channels[][3] = {{3, 5, 1}, {4, 6, 2}, {6, 6, 6}, {3, 6, 3}, {1, 1, 1}, {17, 9, 1}, {9, 18, 9}};
+    static const int64_t channels[][3] = {{3, 5, 1}, {4, 6, 2},  {6, 6, 6}, {3, 6, 3},
+                                          {1, 1, 1}, {17, 9, 1}, {9, 18, 9}};
     for (int t = 0; t < 2; t++)
         for (int one = 0; one < 2; one++)
             for (int k = 0; k < 7; k++)
@@ -162,18 +164,22 @@ static void data_free(Data *d)
 }
 
 /* One product: the element of the side without taps (`many`) and of the side whose windows these are (`few`). */
-static void one_product(const Case *c, Data *d, int64_t n, int64_t o, int64_t ci, const int64_t *t, const int64_t *few)
+static void one_product(const Case *c, Data *d, int64_t n, int64_t o, int64_t ci,
+                        const int64_t *t, const int64_t *few)
 {
     int64_t many[2];
     for (int k = 0; k < 2; k++)
-        many[k] = few[k] * c->stride[k] + t[k] * c->dilation[k] - (c->transposed ? c->padding[k] : c->before[k]);
+        many[k] = few[k] * c->stride[k] + t[k] * c->dilation[k] -
+                  (c->transposed ? c->padding[k] : c->before[k]);
     const int64_t *in = c->transposed ? few : many, *out = c->transposed ? many : few;
     if (many[0] < 0 || many[1] < 0 || many[0] >= (c->transposed ? c->out[0] : c->size[0]) ||
         many[1] >= (c->transposed ? c->out[1] : c->size[1]))
         return;
-    const int64_t per = c->c / c->groups, each = c->o / c->groups, taps = c->kernel[0] * c->kernel[1];
+    const int64_t per = c->c / c->groups, each = c->o / c->groups,
+                  taps = c->kernel[0] * c->kernel[1];
     const int64_t tap = t[0] * c->kernel[1] + t[1];
-    const int64_t w = c->transposed ? (ci * each + o % each) * taps + tap : (o * per + ci % per) * taps + tap;
+    const int64_t w =
+        c->transposed ? (ci * each + o % each) * taps + tap : (o * per + ci % per) * taps + tap;
     const int64_t x = ((n * c->c + ci) * c->size[0] + in[0]) * c->size[1] + in[1];
     const int64_t y = ((n * c->o + o) * c->out[0] + out[0]) * c->out[1] + out[1];
     d->y[y] += (double)d->x[x] * d->w[w];
@@ -195,7 +201,8 @@ static void convolve(const Case *c, Data *d)
             for (int64_t i = 0; i < per; i++)
                 for (int64_t p = 0; p < few[0] * few[1]; p++)
                     for (int64_t t = 0; t < c->kernel[0] * c->kernel[1]; t++)
-                        one_product(c, d, n, o, o / each * per + i, (int64_t[]){t / c->kernel[1], t % c->kernel[1]},
+                        one_product(c, d, n, o, o / each * per + i,
+                                    (int64_t[]){t / c->kernel[1], t % c->kernel[1]},
                                     (int64_t[]){p / few[1], p % few[1]});
 }
 
@@ -211,7 +218,8 @@ static void add_pair(Source *s, const Case *c, const char *name, const int64_t *
 
 static void add_layer(Source *s, const Case *c, int i)
 {
-    add(s, "  c%d = %s%dd(%lld", i, c->transposed ? "ConvTranspose" : "Conv", c->one_axis ? 1 : 2, (long long)c->o);
+    add(s, "  c%d = %s%dd(%lld", i, c->transposed ? "ConvTranspose" : "Conv",
+        c->one_axis ? 1 : 2, (long long)c->o);
     add_pair(s, c, "kernel_size", c->kernel);
     add_pair(s, c, "stride", c->stride);
     if (c->same)
@@ -235,7 +243,8 @@ static void add_sizes(Source *s, const Case *c, int64_t channels, const int64_t 
 static void write_program(Source *s, const Case *c, int n)
 {
     s->len = 0;
-    add(s, "hdl 1\noptimizer Keep() on (p, g) {\n  state grad = 0\n  grad := g\n  return p\n}\nmodel Case {\n");
+    add(s, "hdl 1\noptimizer Keep() on (p, g) {\n  state grad = 0\n  grad := g\n  return "
+           "p\n}\nmodel Case {\n");
     for (int i = 0; i < n; i++) {
         add(s, "  input g%d : f32", i);
         add_sizes(s, &c[i], c[i].o, c[i].out);
@@ -253,7 +262,8 @@ static void write_program(Source *s, const Case *c, int n)
 
 /* ---- running and comparing ---- */
 
-static void set_values(hftac_array *a, int model, int i, const char *what, const float *v, int64_t n)
+static void set_values(hftac_array *a, int model, int i, const char *what, const float *v,
+                       int64_t n)
 {
     char name[32];
     snprintf(name, sizeof name, what, i);
@@ -270,7 +280,8 @@ static bool close_to(const float *v, const double *expected, int64_t n)
     return sqrt(difference) <= 2e-6 * sqrt(norm) + 1e-6 * sqrt((double)n);
 }
 
-static bool check_gradient(hftac_array *a, int model, int i, const char *what, const double *expected, int64_t n)
+static bool check_gradient(hftac_array *a, int model, int i, const char *what,
+                           const double *expected, int64_t n)
 {
     char name[64];
     size_t bytes;
@@ -291,7 +302,8 @@ static bool check_output(hftac_array *a, int model, int i, const Data *d)
     snprintf(name, sizeof name, "y%d", i);
     must(hftac_find_output(a, name, &out));
     must(hftac_read_output(a, out, model, &v));
-    const bool ok = hftac_describe_output(a, out)->bytes == (size_t)d->n_y * sizeof(float) && close_to(v, d->y, d->n_y);
+    const bool ok = hftac_describe_output(a, out)->bytes == (size_t)d->n_y * sizeof(float) &&
+                    close_to(v, d->y, d->n_y);
     if (!ok)
         printf("FAILED: %s of model %d\n", name, model);
     return ok;
@@ -341,8 +353,9 @@ static int check_program(const Case *c, int n)
         if (!ok) {
             Source line = {.len = 0};
             add_layer(&line, &c[i], i);
-            printf("        x%d %lld x %lld x %lld x %lld, %s", i, (long long)c[i].n, (long long)c[i].c,
-                   (long long)c[i].size[0], (long long)c[i].size[1], line.text + 1);
+            printf("        x%d %lld x %lld x %lld x %lld, %s", i, (long long)c[i].n,
+                   (long long)c[i].c, (long long)c[i].size[0], (long long)c[i].size[1],
+                   line.text + 1);
         }
         failed += !ok;
         for (int m = 0; m < MODELS; m++)
@@ -381,14 +394,15 @@ static int check_groups(void)
 int main(int argc, char **argv)
 {
     check_begin(argv[0]);
-    Grid g = {.v = calloc(20000, sizeof(Case)), .step = argc > 1 ? atoi(argv[1]) : DEFAULT_STEP};
+    Grid g = {.v = calloc(20000, sizeof(Case)),
+              .step = argc > 1 ? atoi(argv[1]) : DEFAULT_STEP};
     if (g.step < 1)
         fatal("usage: check_conv [STEP]");
     make_grid(&g);
     int failed = check_groups();
     for (int i = 0; i < g.n; i += PER_PROGRAM)
         failed += check_program(&g.v[i], g.n - i < PER_PROGRAM ? g.n - i : PER_PROGRAM);
-    printf("%d passed, %d failed, of a grid of %d\n", g.n - failed, failed, g.seen);
+    printf("%d passed, %d failed, of a grid of %d\n", g.n + 1 - failed, failed, g.seen);
     const bool any = g.n > 0;
     free(g.v);
     check_end();
