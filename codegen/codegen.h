@@ -18,20 +18,23 @@ typedef struct CpuModule CpuModule;
 /* Vector register size for a -march: 32 or 64; 0 and a sentence in *error if LLVM does not know it. */
 int cpu_vector_bytes(Arena *a, const char *march, const char **error);
 CpuModule *cpu_generate(Arena *a, const Plan *p, const CodegenOptions *o, const char **error);
-void cpu_print_llvm(const CpuModule *m, Text *out); /* before LLVM's passes at -O0, after them else */
+void cpu_print_llvm(const CpuModule *m,
+                    Text *out); /* before LLVM's passes at -O0, after them else */
 bool cpu_emit_asm(CpuModule *m, const char *path, const char **error);
 bool cpu_emit_object(CpuModule *m, const char *path, const char **error);
 /* What was split: how many parts - which depends on the program alone -, and an object file of each, by up to n_threads
  * threads (0: as many as there are processors).  On failure none is left. */
 int cpu_part_count(const CpuModule *m);
-bool cpu_emit_objects(CpuModule *m, const char *const *paths, int n_threads, const char **error);
+bool cpu_emit_objects(CpuModule *m, const char *const *paths, int n_threads,
+                      const char **error);
 void cpu_free(CpuModule *m);
 
 /* Links objects into a shared object with `ld -shared`: written beside `path` under a temporary name and
  * renamed.  On failure nothing is left; *error is a sentence, *tool_missing tells exit code 4 from 3. */
-bool link_objects(Arena *a, int n, const char *const *objects, const char *path, bool verbose, const char **error,
-                  bool *tool_missing);
-bool link_shared(Arena *a, const char *object, const char *path, bool verbose, const char **error, bool *tool_missing);
+bool link_objects(Arena *a, int n, const char *const *objects, const char *path, bool verbose,
+                  const char **error, bool *tool_missing);
+bool link_shared(Arena *a, const char *object, const char *path, bool verbose,
+                 const char **error, bool *tool_missing);
 
 /* codegen/cuda: CUDA C for the expression kernels of each entry, and as comments in place the cuBLAS calls for
  * its contractions.  Needs no toolkit. */

@@ -62,14 +62,17 @@
 #include "ir/support/text.h"
 #include "ir/type.h"
 
-#define AST_KINDS(X)                                                                               \
-    X(FILE) X(CONST) X(ARCH) X(HYPER) X(BIND) X(DOMAIN) X(INCLUDE) X(FN) X(BLOCK) X(MODEL)         \
-    X(TRAIN) X(OPTDEF) X(SCHEDDEF) X(PARAMS) X(PARAM) X(TYPE) X(RESULTS) X(BODY) X(INPUT)          \
-    X(TARGET) X(LOSS) X(METRIC) X(OUTPUT) X(RETURN) X(ASSIGN) X(LHS) X(TARGETV) X(STATE)           \
-    X(NEXT) X(IF) X(REPEAT) X(INIT) X(BATCH) X(EPOCHS) X(CLIP) X(ACCUMULATE) X(OPTIMIZER)          \
-    X(SCHEDULE) X(FREEZE) X(NO_DECAY) X(UPDATE) X(NAME) X(NUMBER) X(STRING) X(TRUE) X(FALSE)       \
-    X(NONE) X(SELF) X(WILD) X(DOTS) X(LIST) X(RANGE) X(CALL) X(ARG) X(INDEX) X(SLICE)              \
-    X(MEMBER) X(UNARY) X(BINARY) X(PIPE) X(COND)
+/* clang-format off */
+#define AST_KINDS(X) \
+    X(FILE) X(CONST) X(ARCH) X(HYPER) X(BIND) X(DOMAIN) X(INCLUDE) X(FN) X(BLOCK) \
+    X(MODEL) X(TRAIN) X(OPTDEF) X(SCHEDDEF) X(PARAMS) X(PARAM) X(TYPE) X(RESULTS) \
+    X(BODY) X(INPUT) X(TARGET) X(LOSS) X(METRIC) X(OUTPUT) X(RETURN) X(ASSIGN) X(LHS) \
+    X(TARGETV) X(STATE) X(NEXT) X(IF) X(REPEAT) X(INIT) X(BATCH) X(EPOCHS) X(CLIP) \
+    X(ACCUMULATE) X(OPTIMIZER) X(SCHEDULE) X(FREEZE) X(NO_DECAY) X(UPDATE) X(NAME) \
+    X(NUMBER) X(STRING) X(TRUE) X(FALSE) X(NONE) X(SELF) X(WILD) X(DOTS) X(LIST) \
+    X(RANGE) X(CALL) X(ARG) X(INDEX) X(SLICE) X(MEMBER) X(UNARY) X(BINARY) X(PIPE) \
+    X(COND)
+/* clang-format on */
 
 typedef enum AstKind {
 #define X(NAME) AST_##NAME,
@@ -81,7 +84,7 @@ typedef enum AstKind {
 typedef struct Ast Ast;
 struct Ast {
     AstKind kind;
-    SrcRange loc;     /* all of it */
+    SrcRange loc;      /* all of it */
     SrcRange name_loc; /* the name alone, where there is one */
     const char *name;
     double value;
@@ -93,7 +96,9 @@ struct Ast {
     const Type *type;
 };
 
-enum { AST_MAX_HEIGHT = 1000 };
+enum {
+    AST_MAX_HEIGHT = 1000
+};
 
 const char *ast_kind_text(AstKind k);
 /* Parses source file `file` of the Diag; NULL after reporting (several syntax errors per file).  `library`

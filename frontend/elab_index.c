@@ -108,8 +108,7 @@ static bool cut_sub(Elab *e, const Ast *sub, const Shape *s, Cut *c)
     const Value v = eval(e, sub);
     if (v.kind == V_COUNTER && c->scanned < 0) {
         c->scanned = c->axis++;
-        if (loop_counter_index(e, &v, s->dim[a], &c->start.v[a], &c->step.v[a],
-                               &c->size.v[a]))
+        if (loop_counter_index(e, &v, s->dim[a], &c->start.v[a], &c->step.v[a], &c->size.v[a]))
             return true;
         diag_error(e->diag, sub->loc, "an index is outside axis %d", a);
         return false;
@@ -142,7 +141,9 @@ static Value pick(Elab *e, Value x, const Cut *c, SrcRange at)
 {
     Global *g = global_find(e, "elements_at", true);
     const Value fn = g ? global_value(e, g, at) : value_error();
-    Arg arg[3] = {{.v = x, .loc = at}, {.v = value_int(c->picked), .loc = at}, {.v = c->picks, .loc = c->picks_loc}};
+    Arg arg[3] = {{.v = x, .loc = at},
+                  {.v = value_int(c->picked), .loc = at},
+                  {.v = c->picks, .loc = c->picks_loc}};
     const Args args = {.a = arg, .n = 3, .loc = at, .name_loc = at};
     return call_value(e, &fn, &args);
 }

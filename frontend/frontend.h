@@ -14,9 +14,9 @@ typedef struct FrontendOptions {
     int n_defines;
     const char *const *include_dirs;
     int n_include_dirs;
-    int n_models;      /* B: the number of values an arch may be given */
-    int loop_from;     /* a `repeat` of at least so many rounds becomes a loop if it can; 0: a few */
-    DType precision;   /* what f32 in the source means: DT_F32, or DT_F64 for gradient checks */
+    int n_models;  /* B: the number of values an arch may be given */
+    int loop_from; /* a `repeat` of at least so many rounds becomes a loop if it can; 0: a few */
+    DType precision; /* what f32 in the source means: DT_F32, or DT_F64 for gradient checks */
 } FrontendOptions;
 
 /* The files of a program: the root and what it includes, each once, in order of first use. */
@@ -27,7 +27,8 @@ typedef struct Program {
 
 /* Reads and parses path ("-": stdin) and its includes.  false after reporting; *not_found is set if a file
  * could not be read (exit code 3). */
-bool program_load(Arena *a, Diag *d, const char *path, const FrontendOptions *o, Program *out, bool *not_found);
+bool program_load(Arena *a, Diag *d, const char *path, const FrontendOptions *o, Program *out,
+                  bool *not_found);
 /* Elaborates: evaluates what is known at compile time, expands layers, builds the graphs init, train, eval,
  * eval_end, predict (those that the program has).  NULL after reporting. */
 Module *program_elaborate(Arena *a, Diag *d, const Program *p, const FrontendOptions *o);

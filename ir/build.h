@@ -22,12 +22,15 @@ Node *build2(Builder *b, OpCode op, Node *x, Node *y);
 Node *build3(Builder *b, OpCode op, Node *x, Node *y, Node *z);
 
 /* Leaves: the type is given. */
-Node *build_input(Builder *b, const char *name);  /* declared in the module */
-Node *build_state(Builder *b, const char *name);  /* declared in the module; one node per graph and state */
-Node *build_hyper(Builder *b, const char *name);  /* f64[]; one node per graph and hyper */
-Node *build_scalar(Builder *b, const char *name); /* f64[]: "epoch", "epochs", "steps_per_epoch", "n_valid" */
-Node *build_seed(Builder *b);                     /* i64[] */
-Node *build_const(Builder *b, DType dtype, double value);                  /* rank 0 */
+Node *build_input(Builder *b, const char *name); /* declared in the module */
+Node *build_state(Builder *b,
+                  const char *name); /* declared in the module; one node per graph and state */
+Node *build_hyper(Builder *b, const char *name); /* f64[]; one node per graph and hyper */
+Node *
+build_scalar(Builder *b,
+             const char *name); /* f64[]: "epoch", "epochs", "steps_per_epoch", "n_valid" */
+Node *build_seed(Builder *b);   /* i64[] */
+Node *build_const(Builder *b, DType dtype, double value);                    /* rank 0 */
 Node *build_full(Builder *b, DType dtype, const Shape *shape, double value); /* every element */
 Node *build_table(Builder *b, DType dtype, const Shape *shape, const double *data); /* copied */
 
@@ -36,9 +39,11 @@ Node *build_cast(Builder *b, Node *x, DType to);
 Node *build_reshape(Builder *b, Node *x, const Shape *shape);
 Node *build_expand(Builder *b, Node *x, const Shape *shape);
 Node *build_permute(Builder *b, Node *x, const int64_t *dims);
-Node *build_slice(Builder *b, Node *x, const int64_t *start, const int64_t *step, const int64_t *size);
+Node *build_slice(Builder *b, Node *x, const int64_t *start, const int64_t *step,
+                  const int64_t *size);
 /* x at start + step * i along each axis of extent `size`, `value` elsewhere. */
-Node *build_pad(Builder *b, Node *x, const int64_t *start, const int64_t *step, const int64_t *size, double value);
+Node *build_pad(Builder *b, Node *x, const int64_t *start, const int64_t *step,
+                const int64_t *size, double value);
 /* op: OP_WINDOW or OP_UNWINDOW; attrs.window is given. */
 Node *build_window(Builder *b, OpCode op, Node *x, const Attrs *attrs);
 /* op: OP_SUM, OP_REDMAX, OP_REDMIN, OP_ARGMAX; dims non-negative, distinct. */

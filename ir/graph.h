@@ -22,7 +22,7 @@ typedef enum Form {
     FORM_NONE,
     FORM_SHARED,  /* once for all models */
     FORM_BATCHED, /* the model axis is one more batch axis */
-    FORM_WIDE     /* a contraction of a shared with a per-model operand: models side by side in n (or m) */
+    FORM_WIDE /* a contraction of a shared with a per-model operand: models side by side in n (or m) */
 } Form;
 
 /* "none", "shared", ... */
@@ -38,7 +38,8 @@ struct Node {
     Attrs attrs;
     SrcRange loc;
     Form form;
-    IntList order; /* in which the axes lie in memory if the value is stored, outermost first; n == 0: as they are.  Lower's */
+    IntList
+        order; /* in which the axes lie in memory if the value is stored, outermost first; n == 0: as they are.  Lower's */
     Graph *body; /* kind LOOP: the region */
     void *aux;   /* of the pass that is running; NULL between passes */
 };
@@ -46,9 +47,9 @@ struct Node {
 typedef enum StateRole {
     ROLE_PARAM,  /* trained; saved under its name */
     ROLE_BUFFER, /* saved under its name */
-    ROLE_OPTIM,  /* optimizer's; name "optimizer.<state>.<param>" (several updates: "optimizer.<k>.<...>") */
-    ROLE_COUNTER,/* "$step": i64[], updates done by this model */
-    ROLE_METRIC  /* accumulators of eval; the run sets them to zero before it evaluates */
+    ROLE_OPTIM, /* optimizer's; name "optimizer.<state>.<param>" (several updates: "optimizer.<k>.<...>") */
+    ROLE_COUNTER, /* "$step": i64[], updates done by this model */
+    ROLE_METRIC   /* accumulators of eval; the run sets them to zero before it evaluates */
 } StateRole;
 
 /* "param", "buffer", ... */
@@ -59,7 +60,8 @@ typedef struct State {
     Type type;        /* models: {0,0} before horizontal fusion */
     StateRole role;
     SrcRange loc;
-    IntList layout; /* order in which the axes are stored, outermost first; n == 0: as they are */
+    IntList
+        layout; /* order in which the axes are stored, outermost first; n == 0: as they are */
 } State;
 
 typedef struct Input {
@@ -92,9 +94,9 @@ typedef enum OutputKind {
     OUT_STATE,  /* name: the state; value: what the step leaves in it */
     OUT_RESULT, /* name: "loss", "acc", ...: rank 0, f64, per model, read by the host */
     OUT_TENSOR, /* name: a model output of predict */
-    OUT_FAULT,  /* value: i64[], position of the first bad index in the operand, or -1; value2: i64[], what stood there */
-    OUT_NEXT,   /* of a loop's body: the next round's value of a carried argument, in order */
-    OUT_STACK   /* of a loop's body: kept of every round; after all OUT_NEXT */
+    OUT_FAULT, /* value: i64[], position of the first bad index in the operand, or -1; value2: i64[], what stood there */
+    OUT_NEXT,  /* of a loop's body: the next round's value of a carried argument, in order */
+    OUT_STACK  /* of a loop's body: kept of every round; after all OUT_NEXT */
 } OutputKind;
 
 typedef struct Output {
@@ -115,20 +117,20 @@ struct Graph {
     int n_nodes, cap_nodes;
     Output *outputs;
     int n_outputs, cap_outputs;
-    Node *owner;  /* the LOOP whose body this is, or NULL */
-    Graph *outer; /* and the graph that it stands in */
-    int depth;    /* loops around it */
+    Node *owner;             /* the LOOP whose body this is, or NULL */
+    Graph *outer;            /* and the graph that it stands in */
+    int depth;               /* loops around it */
     struct NameTable *names; /* names in use, graph_append's; starts anew when n_nodes is 0 */
 };
 
 struct Module {
     Arena *arena;
     Diag *diag;
-    const char *name;    /* the model's */
-    const char *stage;   /* "ir", "grad", "fused", ...: the last pass, for dumps */
-    int n_models;        /* B; 0 before horizontal fusion */
-    int64_t batch;       /* N; 0 if the program has no train section */
-    int64_t epochs;      /* of the train section; 0: none */
+    const char *name;  /* the model's */
+    const char *stage; /* "ir", "grad", "fused", ...: the last pass, for dumps */
+    int n_models;      /* B; 0 before horizontal fusion */
+    int64_t batch;     /* N; 0 if the program has no train section */
+    int64_t epochs;    /* of the train section; 0: none */
     Graph **graphs;
     int n_graphs, cap_graphs;
     State *states;
@@ -164,8 +166,8 @@ int graph_drop_dead(Graph *g);
 /* Puts nodes in an order in which operands stand first (stable); needed after graph_replace with later nodes. */
 void graph_sort(Graph *g);
 
-#define graph_foreach(g, n)                                                                        \
-    for (int n##_i = 0; n##_i < (g)->n_nodes; n##_i++)                                             \
+#define graph_foreach(g, n)                            \
+    for (int n##_i = 0; n##_i < (g)->n_nodes; n##_i++) \
         for (Node *n = (g)->nodes[n##_i], *n##_once = n; n##_once; n##_once = NULL)
 
 #endif

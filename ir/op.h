@@ -22,12 +22,44 @@ typedef enum ScalarFn {
     SC_COUNT
 } ScalarFn;
 
-enum { LEAF_INPUT, LEAF_STATE, LEAF_HYPER, LEAF_SCALAR, LEAF_SEED, LEAF_CONST, LEAF_ARG };
-enum { VIEW_RESHAPE, VIEW_EXPAND, VIEW_PERMUTE, VIEW_SLICE, VIEW_WINDOW, VIEW_LAYOUT };
-enum { INDEX_IOTA, INDEX_RANDOM, INDEX_PAD, INDEX_UNWINDOW, INDEX_GATHER };
-enum { SCATTER_SUM, SCATTER_SCAN };
-enum { LOOP_REGION, LOOP_RESULT };
-enum { RED_SUM, RED_MAX, RED_MIN, RED_ARGMAX };
+enum {
+    LEAF_INPUT,
+    LEAF_STATE,
+    LEAF_HYPER,
+    LEAF_SCALAR,
+    LEAF_SEED,
+    LEAF_CONST,
+    LEAF_ARG
+};
+enum {
+    VIEW_RESHAPE,
+    VIEW_EXPAND,
+    VIEW_PERMUTE,
+    VIEW_SLICE,
+    VIEW_WINDOW,
+    VIEW_LAYOUT
+};
+enum {
+    INDEX_IOTA,
+    INDEX_RANDOM,
+    INDEX_PAD,
+    INDEX_UNWINDOW,
+    INDEX_GATHER
+};
+enum {
+    SCATTER_SUM,
+    SCATTER_SCAN
+};
+enum {
+    LOOP_REGION,
+    LOOP_RESULT
+};
+enum {
+    RED_SUM,
+    RED_MAX,
+    RED_MIN,
+    RED_ARGMAX
+};
 
 typedef enum OpCode {
 #define OP(NAME, text, in, attrs, shape, grad, kind, data) OP_##NAME,
@@ -64,9 +96,9 @@ typedef enum AttrKind {
 typedef struct Attrs {
     union {
 #define FIELD(kind, name, init) ATTR_T_##kind name;
-#define RECORD(name, ...)                                                                          \
-    struct {                                                                                       \
-        __VA_ARGS__                                                                                \
+#define RECORD(name, ...) \
+    struct {              \
+        __VA_ARGS__       \
     } name;
 #include "ir/attrs.def"
     };

@@ -82,8 +82,9 @@ typedef struct LoopPlan {
     EntryPlan *body;
     int64_t count;
     int n_carried;
-    Buffer *(*place)[2]; /* of each carried value: read in even rounds and written in odd ones; the other way round */
-    Buffer **own;        /* of the entry around: memory that is in use as long as the loop runs */
+    Buffer *(*place)
+        [2]; /* of each carried value: read in even rounds and written in odd ones; the other way round */
+    Buffer **own; /* of the entry around: memory that is in use as long as the loop runs */
     int n_own, cap_own;
 } LoopPlan;
 
@@ -96,7 +97,8 @@ typedef struct Kernel {
     int vector;
     Store *stores;
     int n_stores;
-    Node *contract; /* KERNEL_CONTRACT: the einsum; KERNEL_SCATTER: the scatter_add; KERNEL_LOOP: the loop */
+    Node *
+        contract; /* KERNEL_CONTRACT: the einsum; KERNEL_SCATTER: the scatter_add; KERNEL_LOOP: the loop */
     LoopPlan *loop; /* KERNEL_LOOP: its stores are the loop's results, which its body writes */
     bool
         flat; /* KERNEL_EXPR without index, views and reductions whose values all have the space's shape (or rank 0) and lie in

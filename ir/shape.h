@@ -12,7 +12,8 @@ typedef struct ShapeContext {
 } ShapeContext;
 
 /* Reports (unless silent) and returns false. */
-bool shape_fail(const ShapeContext *c, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+bool shape_fail(const ShapeContext *c, const char *fmt, ...)
+    __attribute__((format(printf, 2, 3)));
 
 /* The letters of "mk,nk->mn".  Each letter is one axis; a letter of a must not repeat within an operand. */
 typedef struct EinsumSpec {

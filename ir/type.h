@@ -11,7 +11,10 @@
 #include "ir/support/text.h"
 
 /* Of any value, and of what files and model.so know: inputs, states, outputs. */
-enum { MAX_RANK = 10, MAX_STORED_RANK = 8 };
+enum {
+    MAX_RANK = 10,
+    MAX_STORED_RANK = 8
+};
 
 typedef enum DType {
 #define DTYPE(NAME, text, bytes, st, c, cls) DT_##NAME,

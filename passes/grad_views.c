@@ -30,9 +30,9 @@ void grad_slice(Adjoint *c)
     if (!adjoint_wanted(c, 0))
         return;
     const Attrs *a = &c->y->attrs;
-    adjoint_add(c, 0,
-                build_pad(c->b, c->g, a->slice.start.v, a->slice.step.v,
-                          c->in[0]->type.shape.dim, 0));
+    adjoint_add(
+        c, 0,
+        build_pad(c->b, c->g, a->slice.start.v, a->slice.step.v, c->in[0]->type.shape.dim, 0));
 }
 
 void grad_pad(Adjoint *c)

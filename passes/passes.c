@@ -38,7 +38,8 @@ static bool run_lower(Module *m, int n_models, const Target *t)
 }
 
 const Pass pass_list[] = {
-    {"autodiff", "grad", run_autodiff}, {"mask_batch", "masked", run_mask_batch}, {"simplify", "simple", run_simplify},
-    {"hfuse", "fused", run_hfuse},      {"lower", "lowered", run_lower},
+    {"autodiff", "grad", run_autodiff},   {"mask_batch", "masked", run_mask_batch},
+    {"simplify", "simple", run_simplify}, {"hfuse", "fused", run_hfuse},
+    {"lower", "lowered", run_lower},
 };
 const int pass_count = sizeof pass_list / sizeof *pass_list;

@@ -7,9 +7,9 @@
 
 /* What a pass may know of the target. */
 typedef struct Target {
-    const char *name;  /* "cpu", "cuda" */
-    int vector_bytes;  /* of a register: 32 for x86-64-v3, 64 with AVX-512 */
-    int optimize;      /* -O0..-O3 */
+    const char *name; /* "cpu", "cuda" */
+    int vector_bytes; /* of a register: 32 for x86-64-v3, 64 with AVX-512 */
+    int optimize;     /* -O0..-O3 */
 } Target;
 
 /* Replaces grad(loss, x) nodes by the adjoint graph (reverse mode).  One rule per row of ops.def,

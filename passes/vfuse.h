@@ -112,7 +112,8 @@ typedef struct Fuse {
     Buffer **output_value2;
     Group *groups;
     int n_groups, cap_groups;
-    uint64_t **readers; /* by node id, NULL: none: bit set of groups that have read it; some may do so no more */
+    uint64_t **
+        readers; /* by node id, NULL: none: bit set of groups that have read it; some may do so no more */
     int node_words, group_words;
     VisitList visits; /* of the last group that was looked at */
 } Fuse;

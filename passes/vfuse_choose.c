@@ -106,7 +106,8 @@ static bool chain_goes_on(const Fuse *f, const Node *n, const Node *o)
     int64_t mine[MAX_RANK] = {0}, its[MAX_RANK] = {0};
     natural_strides(f->graph->module, n, mine);
     natural_strides(f->graph->module, a, its);
-    return f->users[o->id] == 1 && (node_is_layout(n) || !memcmp(mine, its, sizeof mine)) && shape_equal(&n->type.shape, &o->type.shape) &&
+    return f->users[o->id] == 1 && (node_is_layout(n) || !memcmp(mine, its, sizeof mine)) &&
+           shape_equal(&n->type.shape, &o->type.shape) &&
            type_per_model(&n->type) == type_per_model(&a->type) &&
            (node_kind(n) == KIND_EXPR || node_is_layout(n));
 }
@@ -184,7 +185,8 @@ static double view_cost(Fuse *f, Node *n)
     if (read_cost(f, o) > COST_LIMIT && f->users[n->id] > 1 && !node_is_layout(n))
         store_base(f, o);
     if (op_info(n->op)->data == VIEW_WINDOW && read_cost(f, o) > 0) {
-        const double again = (double)shape_count(&n->type.shape) / (double)shape_count(&o->type.shape) - 1;
+        const double again =
+            (double)shape_count(&n->type.shape) / (double)shape_count(&o->type.shape) - 1;
         if (again > 0 && read_cost(f, o) * again > COST_LIMIT)
             store_base(f, o);
     }
@@ -263,7 +265,8 @@ static void choose_node(Fuse *f, Node *n)
         return;
     }
     /* The order of a contraction's result is part of what lower() decided: at every level. */
-    if (node_is_layout(n) && node_kind(n->in[0]) == KIND_CONTRACT && f->users[n->in[0]->id] == 1)
+    if (node_is_layout(n) && node_kind(n->in[0]) == KIND_CONTRACT &&
+        f->users[n->in[0]->id] == 1)
         f->stored[n->in[0]->id] = false;
     choose_chain(f, n);
     f->cost[n->id] = node_cost(f, n);

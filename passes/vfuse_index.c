@@ -162,8 +162,8 @@ static Place place_window(const Node *n, const Place *p)
     Place q = {.outer = p->outer};
     for (int k = 0; k < x->rank; k++)
         if (x->dim[k] > 1)
-            q.component[k] = (uint16_t)(p->component[taps + k] |
-                                        (tap[k] < 0 ? 0 : p->component[tap[k]]));
+            q.component[k] =
+                (uint16_t)(p->component[taps + k] | (tap[k] < 0 ? 0 : p->component[tap[k]]));
     return q;
 }
 

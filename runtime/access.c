@@ -416,7 +416,8 @@ static int32_t find_watched(const hftac_array *a)
 {
     for (uint32_t i = 0; i < a->m->n_states; i++) {
         const HftacState *s = hft_model_state(a->m, i);
-        if (!strcmp(s->name, "schedule.metric") && s->shape.dtype == HFTAC_DT_F64 && s->shape.rank == 0)
+        if (!strcmp(s->name, "schedule.metric") && s->shape.dtype == HFTAC_DT_F64 &&
+            s->shape.rank == 0)
             return (int32_t)i;
     }
     return -1;

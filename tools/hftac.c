@@ -758,8 +758,7 @@ static void link_code(Compiler *c, CpuModule *code)
     if (!emitted)
         file_error(arena_printf(c->arena, "cannot write '%s': %s", so, error));
     phase_end(c, "object");
-    const bool ok =
-        link_objects(c->arena, n, object, so, c->o.verbose, &error, &tool_missing);
+    const bool ok = link_objects(c->arena, n, object, so, c->o.verbose, &error, &tool_missing);
     for (int i = 0; i < n; i++)
         unlink(object[i]);
     if (!ok) {

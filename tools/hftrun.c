@@ -436,7 +436,8 @@ static bool train_epoch(Run *run, const Sets *s, bool *said)
     }
     report_epoch(run->report, hftac_epoch(run->a) + 1, now() - start, pass.samples);
     /* A schedule that follows a metric follows the loss, if it can that of the validation set. */
-    const bool went = !s->valid || evaluate(run, s->valid, SPLIT_VALID, "validate", hftac_epoch(run->a) + 1);
+    const bool went =
+        !s->valid || evaluate(run, s->valid, SPLIT_VALID, "validate", hftac_epoch(run->a) + 1);
     hftac_metric loss = HFTAC_NO_METRIC;
     if (hftac_find_metric(run->a, "loss", &loss))
         loss = HFTAC_NO_METRIC;

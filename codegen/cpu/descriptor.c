@@ -242,7 +242,8 @@ static int result_kind(const Graph *g, const char *name)
 {
     if (!strcmp(g->name, "train") && !strcmp(name, "ok"))
         return HFTAC_RESULT_OK;
-    if (!strcmp(g->name, "train") && (!strcmp(name, "schedule") || !strncmp(name, "schedule.", 9)))
+    if (!strcmp(g->name, "train") &&
+        (!strcmp(name, "schedule") || !strncmp(name, "schedule.", 9)))
         return HFTAC_RESULT_FACTOR;
     return HFTAC_RESULT_VALUE;
 }

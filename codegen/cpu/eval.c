@@ -291,8 +291,8 @@ static LLVMValueRef eval_pad(Emit *e, const Node *n, const Index *i)
     Index at = *i;
     for (int k = 0; k < i->rank; k++) {
         const Affine from = affine_plus(&i->at[k], -n->attrs.pad.start.v[k]);
-        guard[k] = quotient_guard(e, &from, n->attrs.pad.step.v[k],
-                                  n->in[0]->type.shape.dim[k]);
+        guard[k] =
+            quotient_guard(e, &from, n->attrs.pad.step.v[k], n->in[0]->type.shape.dim[k]);
     }
     return eval_guarded(e, n, &at, guard, 0, n->attrs.pad.value);
 }
@@ -311,8 +311,8 @@ static LLVMValueRef eval_unwindow(Emit *e, const Node *n, const Index *i)
             const Affine back = affine_scale(&i->at[tap[k]], -a->window.dilation.v[k]);
             from = affine_add(&from, &back);
         }
-        guard[taps + k] = quotient_guard(e, &from, a->window.step.v[k],
-                                         n->in[0]->type.shape.dim[taps + k]);
+        guard[taps + k] =
+            quotient_guard(e, &from, a->window.step.v[k], n->in[0]->type.shape.dim[taps + k]);
     }
     return eval_guarded(e, n, &at, guard, taps, 0);
 }

@@ -33,7 +33,8 @@ static bool parts_overlap(const Buffer *a, const Buffer *b)
         return false;
     if (a->base == b->base && !a->given && !b->given)
         return a->shift < b->shift + b->bytes && b->shift < a->shift + a->bytes;
-    const Buffer *x[2] = {a->base ? a->base : a, a->turn}, *y[2] = {b->base ? b->base : b, b->turn};
+    const Buffer *x[2] = {a->base ? a->base : a, a->turn},
+                 *y[2] = {b->base ? b->base : b, b->turn};
     for (int i = 0; i < 4; i++)
         if (x[i / 2] && y[i % 2] && overlap(x[i / 2], y[i % 2]))
             return true;

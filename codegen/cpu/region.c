@@ -14,9 +14,10 @@ typedef struct Region {
     LLVMValueRef function, frame;
     LLVMValueRef state, scratch; /* of the model */
     LLVMValueRef model;
-    const EntryPlan *entry; /* whose kernels are being called: a loop's body is one of its own */
-    const char *path;       /* names what it has */
-    int depth;              /* loops around */
+    const EntryPlan
+        *entry;       /* whose kernels are being called: a loop's body is one of its own */
+    const char *path; /* names what it has */
+    int depth;        /* loops around */
     LLVMValueRef round[MAX_ROUNDS];
 } Region;
 
@@ -113,8 +114,8 @@ static LLVMValueRef part_pointer(const Region *r, const Buffer *b)
 {
     LLVMValueRef p = buffer_pointer(r, b->base), round = b->depth ? r->round[b->depth] : NULL;
     if (b->turn) {
-        LLVMValueRef odd = LLVMBuildTrunc(r->builder, round,
-                                          LLVMInt1TypeInContext(r->context), "odd");
+        LLVMValueRef odd =
+            LLVMBuildTrunc(r->builder, round, LLVMInt1TypeInContext(r->context), "odd");
         p = LLVMBuildSelect(r->builder, odd, buffer_pointer(r, b->turn), p, "");
     }
     p = b->shift ? plus_bytes(r, p, i64_of(r, b->shift)) : p;

@@ -24,7 +24,8 @@ char *arena_strndup(Arena *a, const char *s, size_t n);
 char *arena_strdup(Arena *a, const char *s);
 char *arena_printf(Arena *a, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 /* fmt NULL: "". */
-char *arena_vprintf(Arena *a, const char *fmt, va_list ap) __attribute__((format(printf, 2, 0)));
+char *arena_vprintf(Arena *a, const char *fmt, va_list ap)
+    __attribute__((format(printf, 2, 0)));
 /* The one copy of this text in the arena: equal texts give equal pointers. */
 const char *arena_intern(Arena *a, const char *s, size_t n);
 /* Bytes handed out so far (for --time-report). */

@@ -42,10 +42,13 @@ const char *diag_source(const Diag *d, int file, size_t *len);
 /* 1-based line and column of a range's start. */
 void diag_line_col(const Diag *d, SrcRange at, unsigned *line, unsigned *col);
 
-void diag_error(Diag *d, SrcRange at, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
-void diag_warn(Diag *d, SrcRange at, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+void diag_error(Diag *d, SrcRange at, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
+void diag_warn(Diag *d, SrcRange at, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
 /* Belongs to the error or warning before it, and is dropped with it. */
-void diag_note(Diag *d, SrcRange at, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+void diag_note(Diag *d, SrcRange at, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
 int diag_errors(const Diag *d);
 bool diag_full(const Diag *d);
 
@@ -63,6 +66,7 @@ const char *diag_closest(const char *word, const char *const *candidates, int n)
 
 /* Our mistake, not the user's: prints the text (and `dump` if not NULL) with a sentence how to report it
  * and ends the program with exit code 70. */
-_Noreturn void diag_internal(const char *dump, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+_Noreturn void diag_internal(const char *dump, const char *fmt, ...)
+    __attribute__((format(printf, 2, 3)));
 
 #endif

@@ -72,7 +72,8 @@ static void standin_fiber_main()
 static void __attribute__((noinline)) __syncthreads()
 {
     if (!standin_current)
-        standin_fail(standin_kernel, "a barrier in a kernel whose threads do not wait for each other");
+        standin_fail(standin_kernel,
+                     "a barrier in a kernel whose threads do not wait for each other");
     if (!_setjmp(standin_current->at))
         _longjmp(standin_scheduler, 1);
 }
@@ -118,23 +119,26 @@ static void standin_block_together(unsigned threads)
             done += fiber[threadIdx.x].done;
         }
         if (done != 0 && done != threads)
-            standin_fail(standin_kernel, "some threads of a block end while others wait at a barrier");
+            standin_fail(standin_kernel,
+                         "some threads of a block end while others wait at a barrier");
     }
     standin_current = nullptr;
 }
 
-static void standin_launch(const char *name, long long grid, unsigned threads, unsigned models, bool together,
-                           const std::function<void()> &body)
+static void standin_launch(const char *name, long long grid, unsigned threads, unsigned models,
+                           bool together, const std::function<void()> &body)
 {
     standin_kernel = name;
     standin_body = &body;
-    if (grid < 1 || grid > INT_MAX || threads < 1 || threads > 1024 || models < 1 || models > 65535)
+    if (grid < 1 || grid > INT_MAX || threads < 1 || threads > 1024 || models < 1 ||
+        models > 65535)
         standin_fail(name, "the grid or the block has a size that CUDA does not allow");
     blockDim = {threads, 1, 1};
     const unsigned long long blocks = (unsigned long long)grid * models;
     for (unsigned long long n = 0; n < blocks; n++) {
         const unsigned long long at = standin_descending ? blocks - 1 - n : n;
-        blockIdx = {(unsigned)(at % (unsigned long long)grid), (unsigned)(at / (unsigned long long)grid), 0};
+        blockIdx = {(unsigned)(at % (unsigned long long)grid),
+                    (unsigned)(at / (unsigned long long)grid), 0};
         if (together) {
             standin_block_together(threads);
             continue;
@@ -154,7 +158,10 @@ struct StandinBlock {
     size_t bytes;
 };
 
-enum { STANDIN_GUARD = 4096, STANDIN_MARK = 0xa5 };
+enum {
+    STANDIN_GUARD = 4096,
+    STANDIN_MARK = 0xa5
+};
 static std::vector<StandinBlock> standin_blocks;
 
 static unsigned char *standin_allocate(const char *name, size_t bytes)
@@ -173,7 +180,8 @@ static void standin_check_guards()
 {
     for (const StandinBlock &b : standin_blocks)
         for (int i = 0; i < STANDIN_GUARD; i++)
-            if (b.memory[-1 - i] != STANDIN_MARK || b.memory[b.bytes + (size_t)i] != STANDIN_MARK)
+            if (b.memory[-1 - i] != STANDIN_MARK ||
+                b.memory[b.bytes + (size_t)i] != STANDIN_MARK)
                 standin_fail(b.name, "something was written outside of this memory");
 }
 
@@ -190,14 +198,23 @@ static bool standin_inside(const void *p, long long bytes)
 template <class T> struct StandinMatrix {
     T *p;
     long long rows, columns, ld, stride; /* as stored, column-major */
-    long long extent() const { return ld * (columns - 1) + rows; }
-    T &at(long long i, long long j, long long batch) const { return p[i + j * ld + batch * stride]; }
+    long long extent() const
+    {
+        return ld * (columns - 1) + rows;
+    }
+    T &at(long long i, long long j, long long batch) const
+    {
+        return p[i + j * ld + batch * stride];
+    }
 };
 
-template <class T> static void standin_check_matrix(const char *what, const StandinMatrix<T> &m, int batch, bool written)
+template <class T>
+static void standin_check_matrix(const char *what, const StandinMatrix<T> &m, int batch,
+                                 bool written)
 {
     if (m.ld < 1 || m.ld < m.rows || m.ld > INT_MAX)
-        standin_fail(what, "cuBLAS needs a leading dimension of at least the stored matrix' rows");
+        standin_fail(what,
+                     "cuBLAS needs a leading dimension of at least the stored matrix' rows");
     if (m.stride < 0 || (written && batch > 1 && m.stride < m.extent()))
         standin_fail(what, "results of one strided batch overlap");
     if (!standin_inside(m.p, (m.stride * (batch - 1) + m.extent()) * (long long)sizeof(T)))
@@ -206,9 +223,11 @@ template <class T> static void standin_check_matrix(const char *what, const Stan
         standin_fail(what, "a matrix is not aligned");
 }
 
-template <class T> static bool standin_apart(const StandinMatrix<T> &a, const StandinMatrix<T> &c, int batch)
+template <class T>
+static bool standin_apart(const StandinMatrix<T> &a, const StandinMatrix<T> &c, int batch)
 {
-    const T *a_end = a.p + a.stride * (batch - 1) + a.extent(), *c_end = c.p + c.stride * (batch - 1) + c.extent();
+    const T *a_end = a.p + a.stride * (batch - 1) + a.extent(),
+            *c_end = c.p + c.stride * (batch - 1) + c.extent();
     if (a.stride == c.stride && batch > 1) { /* in one scratch: compare within a model */
         a_end = a.p + a.extent();
         c_end = c.p + c.extent();
@@ -218,14 +237,17 @@ template <class T> static bool standin_apart(const StandinMatrix<T> &a, const St
 
 /* C = op(A) op(B): op(A) is m x k, op(B) k x n, C m x n, all column-major. */
 template <class T>
-static void standin_gemm(char opA, char opB, long long m, long long n, long long k, const void *A, long long lda,
-                         long long strideA, const void *B, long long ldb, long long strideB, void *C, long long ldc,
+static void standin_gemm(char opA, char opB, long long m, long long n, long long k,
+                         const void *A, long long lda, long long strideA, const void *B,
+                         long long ldb, long long strideB, void *C, long long ldc,
                          long long strideC, int batch)
 {
     const bool tA = opA == 'T', tB = opB == 'T';
-    if ((opA != 'N' && !tA) || (opB != 'N' && !tB) || m < 1 || n < 1 || k < 1 || m > INT_MAX || n > INT_MAX || k > INT_MAX || batch < 1)
+    if ((opA != 'N' && !tA) || (opB != 'N' && !tB) || m < 1 || n < 1 || k < 1 || m > INT_MAX ||
+        n > INT_MAX || k > INT_MAX || batch < 1)
         standin_fail("gemm", "an argument is not what cuBLAS takes");
-    const StandinMatrix<T> a = {(T *)A, tA ? k : m, tA ? m : k, lda, strideA}, b = {(T *)B, tB ? n : k, tB ? k : n, ldb, strideB},
+    const StandinMatrix<T> a = {(T *)A, tA ? k : m, tA ? m : k, lda, strideA},
+                           b = {(T *)B, tB ? n : k, tB ? k : n, ldb, strideB},
                            c = {(T *)C, m, n, ldc, strideC};
     standin_check_matrix("gemm: A", a, batch, false);
     standin_check_matrix("gemm: B", b, batch, false);
@@ -237,7 +259,8 @@ static void standin_gemm(char opA, char opB, long long m, long long n, long long
             for (long long i = 0; i < m; i++) {
                 T sum = 0;
                 for (long long l = 0; l < k; l++)
-                    sum = fma(tA ? a.at(l, i, s) : a.at(i, l, s), tB ? b.at(j, l, s) : b.at(l, j, s), sum);
+                    sum = fma(tA ? a.at(l, i, s) : a.at(i, l, s),
+                              tB ? b.at(j, l, s) : b.at(l, j, s), sum);
                 c.at(i, j, s) = sum;
             }
 }
@@ -254,19 +277,23 @@ struct StandinState {
 
 #define HF_STEPS
 #define HF_ENTRY(name) static void standin_entry_##name(const Frame f)
-#define HF_LAUNCH(kernel, grid, threads, models, together, ...)                                                    \
+#define HF_LAUNCH(kernel, grid, threads, models, together, ...) \
     standin_launch(#kernel, grid, threads, models, together, [=] { kernel(__VA_ARGS__); })
-#define HF_GEMM(type, opA, opB, ...) standin_gemm<StandinType##type>(#opA[0], #opB[0], __VA_ARGS__)
-#define HF_ENTRIES                                                                                                 \
-    struct StandinEntry {                                                                                          \
-        const char *name;                                                                                          \
-        void (*run)(const Frame f);                                                                                \
-    };                                                                                                             \
+#define HF_GEMM(type, opA, opB, ...) \
+    standin_gemm<StandinType##type>(#opA[0], #opB[0], __VA_ARGS__)
+#define HF_ENTRIES                  \
+    struct StandinEntry {           \
+        const char *name;           \
+        void (*run)(const Frame f); \
+    };                              \
     static const StandinEntry standin_entries[] =
-#define HF_HAS(name) {#name, standin_entry_##name}
-#define HF_STATES    static const StandinState standin_states[] =
-#define HF_MODEL(models, hypers, results, state_bytes)                                                             \
-    static const long long standin_models = models, standin_hypers = hypers, standin_results = results,            \
-                           standin_state_bytes = state_bytes;
+#define HF_HAS(name)                \
+    {                               \
+#name, standin_entry_##name \
+    }
+#define HF_STATES static const StandinState standin_states[] =
+#define HF_MODEL(models, hypers, results, state_bytes)                       \
+    static const long long standin_models = models, standin_hypers = hypers, \
+                           standin_results = results, standin_state_bytes = state_bytes;
 
 #endif

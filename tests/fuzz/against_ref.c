@@ -15,7 +15,11 @@
 #include "tests/fuzz/drive.h"
 #include "tests/unit/ref.h"
 
-enum { STEPS = 3, MAX_BINDINGS = 1024, NOISES = 3 };
+enum {
+    STEPS = 3,
+    MAX_BINDINGS = 1024,
+    NOISES = 3
+};
 
 typedef struct Case {
     Arena *arena, *step; /* step: emptied now and then */
@@ -50,11 +54,16 @@ static double load(hftac_type type, const void *p, int64_t i)
 {
     switch (type) {
     case HFTAC_BOOL:
-    case HFTAC_U8: return ((const uint8_t *)p)[i];
-    case HFTAC_I32: return ((const int32_t *)p)[i];
-    case HFTAC_I64: return (double)((const int64_t *)p)[i];
-    case HFTAC_F32: return ((const float *)p)[i];
-    default: return ((const double *)p)[i];
+    case HFTAC_U8:
+        return ((const uint8_t *)p)[i];
+    case HFTAC_I32:
+        return ((const int32_t *)p)[i];
+    case HFTAC_I64:
+        return (double)((const int64_t *)p)[i];
+    case HFTAC_F32:
+        return ((const float *)p)[i];
+    default:
+        return ((const double *)p)[i];
     }
 }
 
@@ -88,7 +97,8 @@ static void bind_inputs(Case *c, int64_t step, int64_t samples)
 {
     for (int i = 0; i < hftac_describe(c->array)->n_inputs; i++) {
         const hftac_input_description *d = hftac_describe_input(c->array, i);
-        void *v = drive_values(d, c->seed, i, c->slot, step, hftac_describe(c->array)->batch, samples);
+        void *v = drive_values(d, c->seed, i, c->slot, step, hftac_describe(c->array)->batch,
+                               samples);
         bind(c, OP_INPUT, d->name, widen(c, d->type, v, d->bytes));
         free(v);
     }
@@ -132,7 +142,8 @@ static double distance(const double *a, const double *b, int64_t n)
     return sqrt(s);
 }
 
-static void compare(Case *c, const char *when, const char *name, const Node *node, const double *found, int64_t n)
+static void compare(Case *c, const char *when, const char *name, const Node *node,
+                    const double *found, int64_t n)
 {
     const double *want = c->value[node->id];
     double norm = 0, moved = 0;
@@ -140,7 +151,8 @@ static void compare(Case *c, const char *when, const char *name, const Node *nod
         norm += isfinite(want[i]) ? want[i] * want[i] : 0;
     for (int k = 0; k < NOISES; k++)
         moved = fmax(moved, distance(c->noisy[k][node->id], want, n));
-    const double unit = c->single ? 1e-7 : 1e-15, allowed = 50 * moved + 20 * unit * sqrt(norm) + 5 * unit * sqrt((double)n);
+    const double unit = c->single ? 1e-7 : 1e-15,
+                 allowed = 50 * moved + 20 * unit * sqrt(norm) + 5 * unit * sqrt((double)n);
     const double off = distance(found, want, n);
     if (off <= allowed || !isfinite(moved))
         return;
@@ -149,14 +161,17 @@ static void compare(Case *c, const char *when, const char *name, const Node *nod
     for (int64_t i = 0; i < n; i++)
         if (!(fabs(found[i] - want[i]) <= fabs(found[worst] - want[worst])))
             worst = i;
-    printf("slot %d, %s, %s: off by %.3g of %.3g, %.3g allowed; element %lld is %.9g, not %.9g\n", c->slot, when, name, off, sqrt(norm),
-           allowed, (long long)worst, found[worst], want[worst]);
+    printf(
+        "slot %d, %s, %s: off by %.3g of %.3g, %.3g allowed; element %lld is %.9g, not %.9g\n",
+        c->slot, when, name, off, sqrt(norm), allowed, (long long)worst, found[worst],
+        want[worst]);
 }
 
 static const Output *find_output(const Graph *g, OutputKind kind, const char *name)
 {
     for (int i = 0; i < g->n_outputs; i++)
-        if (g->outputs[i].kind == kind && g->outputs[i].name && !strcmp(g->outputs[i].name, name))
+        if (g->outputs[i].kind == kind && g->outputs[i].name &&
+            !strcmp(g->outputs[i].name, name))
             return &g->outputs[i];
     return NULL;
 }
@@ -166,7 +181,8 @@ static const Output *find_output(const Graph *g, OutputKind kind, const char *na
 static bool adaptive(const Case *c)
 {
     for (int i = 0; i < c->module->n_states; i++)
-        if (c->module->states[i].role == ROLE_OPTIM && !strstr(c->module->states[i].name, ".momentum_buffer."))
+        if (c->module->states[i].role == ROLE_OPTIM &&
+            !strstr(c->module->states[i].name, ".momentum_buffer."))
             return true;
     return false;
 }
@@ -190,7 +206,8 @@ static void compare_states(Case *c, const char *when, bool all)
         const Output *o = find_output(c->graph, OUT_STATE, d->name);
         if (!o || (!all && !comparable(c, d)))
             continue;
-        compare(c, when, d->name, o->value, read_state(c, d, p), shape_count(&o->value->type.shape));
+        compare(c, when, d->name, o->value, read_state(c, d, p),
+                shape_count(&o->value->type.shape));
     }
 }
 
@@ -255,7 +272,8 @@ static hftac_status evaluate_end(hftac_array *a, int64_t n_valid)
 }
 
 /* One step of all models, each compared with what was foreseen for it. */
-static void check_step(Case *c, int slots, const char *entry, StepOf *step, int64_t batch, int64_t n_valid)
+static void check_step(Case *c, int slots, const char *entry, StepOf *step, int64_t batch,
+                       int64_t n_valid)
 {
     const bool train = step == train_step;
     char when[64];
@@ -313,9 +331,12 @@ static void check_predict(Case *c, int64_t n_valid)
         const void *v;
         must(hftac_read_output(c->array, i, c->slot, &v));
         const int64_t all = (int64_t)(d->bytes / hftac_type_bytes(d->type));
-        const int64_t rows = d->batch_axis == 0 ? all / d->dims[0] * d->per_sample * n_valid : n_valid == n ? all : 0;
+        const int64_t rows = d->batch_axis == 0 ? all / d->dims[0] * d->per_sample * n_valid
+                             : n_valid == n     ? all
+                                                : 0;
         if (o)
-            compare(c, n_valid == n ? "prediction" : "prediction of a part", d->name, o->value, widen(c, d->type, v, d->bytes), rows);
+            compare(c, n_valid == n ? "prediction" : "prediction of a part", d->name, o->value,
+                    widen(c, d->type, v, d->bytes), rows);
     }
 }
 
@@ -356,7 +377,8 @@ int main(int argc, char **argv)
     check_train(&c, slots);
     check_eval(&c, slots);
     const int64_t n = hftac_describe(c.array)->batch;
-    for (int64_t part = n; part > 0 && hftac_describe(c.array)->can_predict; part = part > n / 2 ? n / 2 : 0) {
+    for (int64_t part = n; part > 0 && hftac_describe(c.array)->can_predict;
+         part = part > n / 2 ? n / 2 : 0) {
         drive_feed(c.array, c.seed, 0, 200, part);
         must(hftac_predict_step(c.array, part));
         for (c.slot = 0; c.slot < slots; c.slot++)

@@ -55,11 +55,16 @@ static double hyper_value(const hftac_hyper_description *d, uint64_t bits)
     const double u = drive_unit(bits);
     const unsigned end = (unsigned)(bits & 15);
     switch (d->domain) {
-    case HFTAC_DOMAIN_RANGE: return end == 0 ? d->lo : end == 1 ? d->hi : d->lo + u * (d->hi - d->lo);
-    case HFTAC_DOMAIN_LOG: return end == 0 ? d->lo : end == 1 ? d->hi : d->lo * pow(d->hi / d->lo, u);
-    case HFTAC_DOMAIN_INT: return d->lo + d->step * floor(u * floor((d->hi - d->lo) / d->step + 1));
-    case HFTAC_DOMAIN_SET: return d->set[(int64_t)(u * (double)d->n_set)];
-    default: return d->value;
+    case HFTAC_DOMAIN_RANGE:
+        return end == 0 ? d->lo : end == 1 ? d->hi : d->lo + u * (d->hi - d->lo);
+    case HFTAC_DOMAIN_LOG:
+        return end == 0 ? d->lo : end == 1 ? d->hi : d->lo * pow(d->hi / d->lo, u);
+    case HFTAC_DOMAIN_INT:
+        return d->lo + d->step * floor(u * floor((d->hi - d->lo) / d->step + 1));
+    case HFTAC_DOMAIN_SET:
+        return d->set[(int64_t)(u * (double)d->n_set)];
+    default:
+        return d->value;
     }
 }
 
@@ -68,7 +73,9 @@ void drive_set_models(hftac_array *a, uint64_t seed, int first)
     for (int b = 0; b < hftac_model_count(a); b++) {
         const uint64_t slot = (uint64_t)(first + b);
         for (int h = 0; h < hftac_describe(a)->n_hypers; h++)
-            must(hftac_set_hyper(a, h, b, hyper_value(hftac_describe_hyper(a, h), drive_bits(seed, 1, slot, (uint64_t)h))));
+            must(hftac_set_hyper(a, h, b,
+                                 hyper_value(hftac_describe_hyper(a, h),
+                                             drive_bits(seed, 1, slot, (uint64_t)h))));
         must(hftac_set_seed(a, b, drive_bits(seed, 2, slot, 0) >> 12));
     }
 }
@@ -85,17 +92,29 @@ static void store(void *to, hftac_type type, int64_t i, double v)
 {
     switch (type) {
     case HFTAC_BOOL:
-    case HFTAC_U8: ((uint8_t *)to)[i] = (uint8_t)v; return;
-    case HFTAC_I32: ((int32_t *)to)[i] = (int32_t)v; return;
-    case HFTAC_I64: ((int64_t *)to)[i] = (int64_t)v; return;
-    case HFTAC_F32: ((float *)to)[i] = (float)v; return;
-    case HFTAC_F64: ((double *)to)[i] = v; return;
+    case HFTAC_U8:
+        ((uint8_t *)to)[i] = (uint8_t)v;
+        return;
+    case HFTAC_I32:
+        ((int32_t *)to)[i] = (int32_t)v;
+        return;
+    case HFTAC_I64:
+        ((int64_t *)to)[i] = (int64_t)v;
+        return;
+    case HFTAC_F32:
+        ((float *)to)[i] = (float)v;
+        return;
+    case HFTAC_F64:
+        ((double *)to)[i] = v;
+        return;
     }
 }
 
-void *drive_values(const hftac_input_description *d, uint64_t seed, int input, int slot, int64_t step, int64_t batch, int64_t samples)
+void *drive_values(const hftac_input_description *d, uint64_t seed, int input, int slot,
+                   int64_t step, int64_t batch, int64_t samples)
 {
-    const int64_t count = (int64_t)(d->bytes / hftac_type_bytes(d->type)), part = d->batch_axis == 0 ? count / batch : count;
+    const int64_t count = (int64_t)(d->bytes / hftac_type_bytes(d->type)),
+                  part = d->batch_axis == 0 ? count / batch : count;
     const int64_t filled = d->batch_axis == 0 ? samples * part : count;
     void *out = must_malloc(d->bytes);
     bool ignore;
@@ -121,7 +140,8 @@ void drive_feed(hftac_array *a, uint64_t seed, int first, int64_t step, int64_t 
         const hftac_input_description *d = hftac_describe_input(a, i);
         for (int b = 0; b < (d->is_each ? all->models : 1); b++) {
             void *v = drive_values(d, seed, i, first + b, step, all->batch, samples);
-            must(d->is_each ? hftac_feed_model(a, i, b, v, samples) : hftac_feed(a, i, v, samples));
+            must(d->is_each ? hftac_feed_model(a, i, b, v, samples)
+                            : hftac_feed(a, i, v, samples));
             free(v);
         }
     }

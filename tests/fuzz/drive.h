@@ -26,7 +26,7 @@ void drive_set_models(hftac_array *a, uint64_t seed, int first);
  * NAME_cKi also -100 now and then; others hold reals around 0. */
 void drive_feed(hftac_array *a, uint64_t seed, int first, int64_t step, int64_t samples);
 /* The values of one slot's batch of that input (malloced, `samples` of them; the rest of the batch repeats the first). */
-void *drive_values(const hftac_input_description *d, uint64_t seed, int input, int slot, int64_t step,
-                   int64_t batch, int64_t samples);
+void *drive_values(const hftac_input_description *d, uint64_t seed, int input, int slot,
+                   int64_t step, int64_t batch, int64_t samples);
 
 #endif

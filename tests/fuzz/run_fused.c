@@ -12,7 +12,9 @@
 
 #include "tests/fuzz/drive.h"
 
-enum { MAX_SLOTS = 16 };
+enum {
+    MAX_SLOTS = 16
+};
 
 /* Everything that one slot showed, one piece after the other. */
 typedef struct Piece {
@@ -28,7 +30,8 @@ typedef struct Trace {
     size_t bytes, room;
 } Trace;
 
-static void keep(Trace *t, const char *stage, const char *name, hftac_type type, const void *data, size_t bytes)
+static void keep(Trace *t, const char *stage, const char *name, hftac_type type,
+                 const void *data, size_t bytes)
 {
     if (t->n == t->cap)
         t->pieces = realloc(t->pieces, (size_t)(t->cap = 2 * t->cap + 64) * sizeof *t->pieces);
@@ -75,7 +78,9 @@ static void keep_outputs(hftac_array *a, int slot, int64_t n_valid, const char *
         const void *v;
         must(hftac_read_output(a, o, slot, &v));
         const size_t whole = n_valid == hftac_describe(a)->batch ? d->bytes : 0;
-        const size_t part = d->batch_axis == 0 ? d->bytes / (size_t)d->dims[0] * (size_t)(d->per_sample * n_valid) : whole;
+        const size_t part = d->batch_axis == 0 ? d->bytes / (size_t)d->dims[0] *
+                                                     (size_t)(d->per_sample * n_valid)
+                                               : whole;
         keep(t, stage, d->name, d->type, v, part);
     }
 }
@@ -112,7 +117,8 @@ static void evaluate_and_predict(hftac_array *a, uint64_t seed, int first, Trace
         drive_feed(a, seed, first, 100 + k, k ? part : n);
         must(hftac_predict_step(a, k ? part : n));
         for (int b = 0; b < hftac_model_count(a); b++)
-            keep_outputs(a, b, k ? part : n, k ? "prediction of a part" : "prediction", &t[first + b]);
+            keep_outputs(a, b, k ? part : n, k ? "prediction of a part" : "prediction",
+                         &t[first + b]);
     }
 }
 
@@ -151,11 +157,20 @@ static double value_at(hftac_type type, const char *p)
     int64_t i;
     int32_t k;
     switch (type) {
-    case HFTAC_F64: memcpy(&x, p, sizeof x); return x;
-    case HFTAC_F32: memcpy(&f, p, sizeof f); return f;
-    case HFTAC_I64: memcpy(&i, p, sizeof i); return (double)i;
-    case HFTAC_I32: memcpy(&k, p, sizeof k); return k;
-    default: return *(const uint8_t *)p;
+    case HFTAC_F64:
+        memcpy(&x, p, sizeof x);
+        return x;
+    case HFTAC_F32:
+        memcpy(&f, p, sizeof f);
+        return f;
+    case HFTAC_I64:
+        memcpy(&i, p, sizeof i);
+        return (double)i;
+    case HFTAC_I32:
+        memcpy(&k, p, sizeof k);
+        return k;
+    default:
+        return *(const uint8_t *)p;
     }
 }
 
@@ -166,7 +181,8 @@ static int64_t first_difference(hftac_type type, const char *a, const char *b, s
     if (!memcmp(a, b, bytes))
         return -1;
     for (size_t i = 0; i < bytes; i += size)
-        if (memcmp(a + i, b + i, size) && !(isnan(value_at(type, a + i)) && isnan(value_at(type, b + i))))
+        if (memcmp(a + i, b + i, size) &&
+            !(isnan(value_at(type, a + i)) && isnan(value_at(type, b + i))))
             return (int64_t)(i / size);
     return -1;
 }
@@ -183,8 +199,9 @@ static bool compare(const Trace *t, const Trace *one, const char *arg, int slot)
         const int64_t at = first_difference(p->type, x, y, p->bytes);
         if (at >= 0) {
             const size_t size = hftac_type_bytes(p->type);
-            printf("%s, slot %d: %s: not the bits of B = 1: element %lld is %.17g, not %.17g\n", arg, slot, p->what, (long long)at,
-                   value_at(p->type, x + (size_t)at * size), value_at(p->type, y + (size_t)at * size));
+            printf("%s, slot %d: %s: not the bits of B = 1: element %lld is %.17g, not %.17g\n",
+                   arg, slot, p->what, (long long)at, value_at(p->type, x + (size_t)at * size),
+                   value_at(p->type, y + (size_t)at * size));
             return false;
         }
     }

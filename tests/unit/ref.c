@@ -13,8 +13,8 @@ typedef struct Eval {
     Arena *arena;
     const Graph *graph;
     const RefWorld *world;
-    double **value;   /* by node id */
-    double ***result; /* by node id, of loops: the values of their results */
+    double **value;           /* by node id */
+    double ***result;         /* by node id, of loops: the values of their results */
     const double *const *arg; /* in a loop's body: what each argument is in this round */
 } Eval;
 
@@ -355,7 +355,8 @@ static void eval_scan(const Eval *e, const Node *n, double *out)
         unravel(s, i, index);
         const int64_t own = index[dim];
         double sum = 0;
-        for (int64_t k = n->attrs.scan.reverse ? own : 0; k <= (n->attrs.scan.reverse ? extent - 1 : own); k++) {
+        for (int64_t k = n->attrs.scan.reverse ? own : 0;
+             k <= (n->attrs.scan.reverse ? extent - 1 : own); k++) {
             index[dim] = k;
             sum += operand(e, n, 0)[ravel(s, index)];
         }
@@ -593,10 +594,14 @@ static void eval_node(const Eval *e, const Node *n, double *out)
 {
     typedef void Evaluator(const Eval *, const Node *, double *);
     static Evaluator *const by_kind[] = {
-        [KIND_LEAF] = eval_leaf,       [KIND_EXPR] = eval_expr,
-        [KIND_VIEW] = eval_view,       [KIND_INDEX] = eval_index,
-        [KIND_REDUCE] = eval_reduce,   [KIND_CONTRACT] = eval_einsum,
-        [KIND_SCATTER] = eval_accumulation, [KIND_LOOP] = eval_loop,
+        [KIND_LEAF] = eval_leaf,
+        [KIND_EXPR] = eval_expr,
+        [KIND_VIEW] = eval_view,
+        [KIND_INDEX] = eval_index,
+        [KIND_REDUCE] = eval_reduce,
+        [KIND_CONTRACT] = eval_einsum,
+        [KIND_SCATTER] = eval_accumulation,
+        [KIND_LOOP] = eval_loop,
         [KIND_META] = eval_meta,
     };
     Evaluator *f = by_kind[op_info(n->op)->kind];
@@ -609,7 +614,8 @@ static void eval_node(const Eval *e, const Node *n, double *out)
 static void add_noise(const RefWorld *w, const Node *n, double *v)
 {
     const OpKind k = op_info(n->op)->kind;
-    if (w->noise == 0 || k == KIND_VIEW || k == KIND_LEAF || dtype_class(n->type.dtype) != DTC_REAL)
+    if (w->noise == 0 || k == KIND_VIEW || k == KIND_LEAF ||
+        dtype_class(n->type.dtype) != DTC_REAL)
         return;
     const int64_t count = shape_count(&n->type.shape);
     for (int64_t i = 0; i < count; i++)
@@ -626,7 +632,8 @@ static double **evaluate_graph(Eval *e)
     e->result = arena_array(e->arena, (size_t)g->n_nodes, sizeof *e->result);
     for (int i = 0; i < g->n_nodes; i++) {
         const Node *n = g->nodes[i];
-        e->value[i] = arena_array(e->arena, (size_t)shape_count(&n->type.shape), sizeof **e->value);
+        e->value[i] =
+            arena_array(e->arena, (size_t)shape_count(&n->type.shape), sizeof **e->value);
         eval_node(e, n, e->value[i]);
         add_noise(e->world, n, e->value[i]);
     }

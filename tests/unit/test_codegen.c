@@ -133,7 +133,8 @@ static const Case cases[] = {
          "  %h = gather %y, %i dim=1 : f32[2 | 5, 37]\n"
          "  output \"p\" %p\n  output \"q\" %q\n  output \"s\" %s\n  output \"g\" %g\n"
          "  output \"h\" %h\n"},
-    {"scatter along rows", F32_XY "input \"k\" : i64[9, 1]\ninput \"u\" each : f32[2 | 9, 37]\n",
+    {"scatter along rows",
+     F32_XY "input \"k\" : i64[9, 1]\ninput \"u\" each : f32[2 | 9, 37]\n",
      X Y "  %k = input name=\"k\" : i64[9, 1]\n"
          "  %u = input name=\"u\" : f32[2 | 9, 37]\n"
          "  %i = expand %k shape=[9, 37] : i64[9, 37]\n"

@@ -397,7 +397,8 @@ static int64_t int_reference(ScalarFn f, int64_t x, int64_t y)
     return value[f];
 }
 
-static const ScalarFn int_fns[] = {SC_ADD, SC_SUB, SC_MUL, SC_DIV, SC_FDIV, SC_MOD, SC_MIN, SC_MAX};
+static const ScalarFn int_fns[] = {SC_ADD,  SC_SUB, SC_MUL, SC_DIV,
+                                   SC_FDIV, SC_MOD, SC_MIN, SC_MAX};
 enum {
     N_INT = (int)(sizeof int_fns / sizeof *int_fns)
 };
