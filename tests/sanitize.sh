@@ -10,5 +10,5 @@ cd "$2" || exit 2
 export UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1
 ctest --output-on-failure -R '^unit_runtime$' || exit 1
 export ASAN_OPTIONS=detect_leaks=0
-ctest --output-on-failure --timeout 900 -j 2 -E '^unit_runtime$' -L 'unit|golden' || exit 1
+ctest --output-on-failure --timeout 900 -j 2 -E "^(unit_runtime|roundtrip)$" -L 'unit|golden' || exit 1
 exec ctest --output-on-failure --timeout 900 -R '^(optimizers|semantics|updates|loops)$'
