@@ -385,6 +385,8 @@ static bool finish(LoopTrial *t, const Snapshot *s)
     const Scope *scope = &e->frame->scope;
     Left *left = arena_array(e->arena, (size_t)scope->n + 1, sizeof *left);
     int n_left = 0;
+    if (t->graph->n_nodes == 0)
+        return loop_refuse(t, "nothing in it happens at run time");
     if (!collects_well(t))
         return false;
     for (int i = 0; i < t->n_carried; i++)

@@ -206,7 +206,11 @@ def main():
     a.add_argument("--keep")
     a.add_argument("--only", choices=["compiler", "runtime"])
     args = a.parse_args()
+    for name in ("bin", "samples", "programs", "keep"):
+        if getattr(args, name):
+            setattr(args, name, os.path.abspath(getattr(args, name)))
     with tempfile.TemporaryDirectory(prefix="hftac-damage-") as work:
+        os.chdir(work)  # with several --emit stages hftac writes into the current directory
         d = Damage(args, work)
         for name in sorted(os.listdir(args.programs)) if args.only != "runtime" else []:
             if name.endswith(".hdl"):
