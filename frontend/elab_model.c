@@ -22,6 +22,10 @@ static bool declare_input(Elab *e, const Ast *s)
     }
     if (old != NULL)
         return true;
+    if (e->module->n_inputs == MAX_INPUTS) {
+        diag_error(e->diag, s->name_loc, "more than %d inputs", MAX_INPUTS);
+        return false;
+    }
     Input in = {
         .name = s->name, .target = s->kind == AST_TARGET, .each = s->flag, .loc = s->name_loc};
     if (!type_eval(e, s->kid[0], &in.type, true))

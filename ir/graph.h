@@ -64,6 +64,11 @@ typedef struct State {
         layout; /* order in which the axes are stored, outermost first; n == 0: as they are */
 } State;
 
+/* What a model.so can hold. */
+enum {
+    MAX_INPUTS = 128
+};
+
 typedef struct Input {
     const char *name;
     Type type;

@@ -97,6 +97,8 @@ static bool read_declared_type(Reader *r, Type *t)
     bool marked[MAX_RANK];
     if (!reader_expect(r, ":") || !read_type(r, t, marked))
         return false;
+    if (t->shape.rank > MAX_STORED_RANK)
+        return reader_fail(r, "more than %d axes", MAX_STORED_RANK);
     int64_t count = 1;
     for (int i = 0; i < t->shape.rank; i++) {
         if (t->shape.dim[i] > (INT64_C(1) << 44) / count)
@@ -155,6 +157,8 @@ static bool read_input(Reader *r, Module *m, bool target)
         return false;
     if (module_input(m, i.name))
         return reader_fail(r, "input \"%s\" is declared twice", i.name);
+    if (m->n_inputs == MAX_INPUTS)
+        return reader_fail(r, "more than %d inputs", MAX_INPUTS);
     i.each = reader_accept_word(r, "each");
     i.drawn = reader_accept_word(r, "drawn");
     if (!read_declared_type(r, &i.type))

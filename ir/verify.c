@@ -250,6 +250,9 @@ static const char *check_output(const Check *c, const Output *o)
         return is_scalar_of(o->value, DT_F64) ? NULL
                                               : fail_output(c, o, "a result must be f64[]");
     case OUT_TENSOR:
+        return o->value->type.shape.rank <= MAX_STORED_RANK
+                   ? NULL
+                   : fail_output(c, o, "has too many axes for an output");
     case OUT_NEXT:
     case OUT_STACK:
         return NULL;
