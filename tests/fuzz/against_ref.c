@@ -152,7 +152,7 @@ static void compare(Case *c, const char *when, const char *name, const Node *nod
     for (int k = 0; k < NOISES; k++)
         moved = fmax(moved, distance(c->noisy[k][node->id], want, n));
     const double unit = c->single ? 1e-7 : 1e-15,
-                 allowed = 50 * moved + 20 * unit * sqrt(norm) + 5 * unit * sqrt((double)n);
+                 allowed = 200 * moved + 20 * unit * sqrt(norm) + 5 * unit * sqrt((double)n);
     const double off = distance(found, want, n);
     if (off <= allowed || !isfinite(moved))
         return;

@@ -444,6 +444,12 @@ static int64_t number_along(const Node *n, const Shape *x, const int64_t *index)
     return number;
 }
 
+/* With noise a sum of f32 is rounded at every step, as the partial sums may be large where the sum is not. */
+static double partial_sum(const Eval *e, const Node *n, double x)
+{
+    return e->world->noise > 0 && n->type.dtype == DT_F32 ? (double)(float)x : x;
+}
+
 static void eval_reduce(const Eval *e, const Node *n, double *out)
 {
     const Shape *x = &n->in[0]->type.shape;
@@ -463,7 +469,7 @@ static void eval_reduce(const Eval *e, const Node *n, double *out)
         const double v = operand(e, n, 0)[i];
         const int64_t at = broadcast(&kept, x->rank, index);
         if (reduction == RED_SUM) {
-            out[at] += v;
+            out[at] = partial_sum(e, n, out[at] + v);
         } else if (reduction != RED_ARGMAX) {
             out[at] = extreme(out[at], v, reduction == RED_MAX);
         } else if (beats(v, best[at])) {
@@ -519,7 +525,8 @@ static void eval_einsum(const Eval *e, const Node *n, double *out)
         }
         const double x = operand(e, n, 0)[letter_position(&l, index, s.a, a)];
         const double y = operand(e, n, 1)[letter_position(&l, index, s.b, b)];
-        out[letter_position(&l, index, s.out, &n->type.shape)] += x * y;
+        double *to = &out[letter_position(&l, index, s.out, &n->type.shape)];
+        *to = partial_sum(e, n, *to + x * y);
     }
 }
 
