@@ -60,7 +60,7 @@ static const char *wanted_text(const hftac_input_description *in, char text[SHAP
 static bool shape_fits(const Binder *b, const hftac_input_description *in, const Source *s)
 {
     int64_t dims[HFTAC_MAX_DIMS + 1];
-    if (wanted_dims(in, dims) != s->rank)
+    if (s->rank > HFTAC_MAX_DIMS || wanted_dims(in, dims) != s->rank)
         return false;
     for (int32_t k = 0; k < s->rank; k++) {
         if (dims[k] >= 0 && dims[k] != s->dims[k])

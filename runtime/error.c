@@ -63,10 +63,10 @@ hftac_status hft_report_fail(const Report *r, hftac_status status, const char *h
 const char *hft_shape_text(char text[SHAPE_TEXT_BYTES], int32_t rank, const int64_t *dims)
 {
     size_t n = (size_t)snprintf(text, SHAPE_TEXT_BYTES, "[");
-    for (int32_t i = 0; i < rank && n < SHAPE_TEXT_BYTES - 24; i++)
+    for (int32_t i = 0; i < rank && i < HFTAC_MAX_DIMS && n < SHAPE_TEXT_BYTES - 24; i++)
         n += (size_t)snprintf(text + n, SHAPE_TEXT_BYTES - n, "%s%" PRId64, i ? ", " : "",
                               dims[i]);
-    snprintf(text + n, SHAPE_TEXT_BYTES - n, "]");
+    snprintf(text + n, SHAPE_TEXT_BYTES - n, rank > HFTAC_MAX_DIMS ? ", ...]" : "]");
     return text;
 }
 

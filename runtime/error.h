@@ -28,7 +28,7 @@ void hft_report_add(Report *r, const char *format, ...) __attribute__((format(pr
 /* "HEAD:\n  line\n  line", or HFTAC_OK if nothing was added. */
 hftac_status hft_report_fail(const Report *r, hftac_status status, const char *head);
 
-/* "[32, 64]" into text. */
+/* "[32, 64]" into text; of more than HFTAC_MAX_DIMS dims the first ones, then "...". */
 enum {
     SHAPE_TEXT_BYTES = 200
 };

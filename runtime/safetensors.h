@@ -3,7 +3,9 @@
  *
  * Reading trusts nothing: sizes are checked against the file before anything is allocated,
  * every tensor's shape against its bytes, and all of them must fill the data part without a
- * gap or an overlap.  Values are read from a mapping of the file and may stand unaligned.
+ * gap or an overlap.  A tensor of a type that hftac does not know, or of more dims than it
+ * has, is no mistake of the file: its offsets alone say how large it is, and only who wants
+ * that tensor refuses it.  Values are read from a mapping of the file and may stand unaligned.
  * Writing goes to a temporary file in the same folder, which is synced and renamed at the
  * end. */
 #ifndef HFTAC_RUNTIME_SAFETENSORS_H
@@ -13,9 +15,9 @@
 
 typedef struct StTensor {
     const char *name;
-    char type_name[8]; /* as in the file: "F32", also types that hftac does not compute with */
-    int32_t type;      /* hftac_type, or -1 */
-    int32_t rank;
+    const char *type_name; /* as in the file: "F32", also types that hftac does not know */
+    int32_t type;          /* hftac_type, or -1 */
+    int32_t rank;          /* may be over HFTAC_MAX_DIMS: then dims are the first of them */
     int64_t dims[HFTAC_MAX_DIMS];
     uint64_t begin, bytes; /* in the data part */
     const unsigned char *values;

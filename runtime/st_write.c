@@ -43,7 +43,7 @@ static hftac_status place(StTensor *tensors, int32_t n)
                 overflow |= __builtin_mul_overflow(bytes, (uint64_t)t->dims[k], &bytes);
             t->begin = next;
             t->bytes = bytes;
-            strcpy(t->type_name, file_type_name(t->type));
+            t->type_name = file_type_name(t->type);
             if (overflow || __builtin_add_overflow(next, bytes, &next) || next > INT64_MAX)
                 return hft_fail(HFTAC_DATA, "tensor \"%s\" is too large for a file", t->name);
         }

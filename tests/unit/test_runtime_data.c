@@ -305,11 +305,53 @@ static void test_data_files(hftac_array *a)
     }
 }
 
+/* Tensors that nobody asks for may be of any type and rank; asked for, they are refused by name
+ * and shape. */
+static void test_foreign_tensors(hftac_array *a)
+{
+    static const char *const types[] = {"F8_E8M0", "F4", "C64", "F8_E4M3FNUZ",
+                                        "NOT_YET_INVENTED"};
+    const hftac_data_options predict = {.purpose = HFTAC_FOR_PREDICTION};
+    const char *path = in_folder("foreign.safetensors"), *entry = "\"data_offsets\":[22,26]}}";
+    char header[512], words[128];
+    hftac_data *d;
+    const void *p = NULL;
+    for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
+        const char *shapes[] = {"[]", "[7]", "[1,1,1,1,1,1,1,1,4]"};
+        for (int k = 0; k < 3; k++) {
+            snprintf(header, sizeof header,
+                     "{\"x\":{\"dtype\":\"U8\",\"shape\":[2,3],\"data_offsets\":[16,22]},"
+                     "\"bias\":{\"dtype\":\"F64\",\"shape\":[2],\"data_offsets\":[0,16]},"
+                     "\"more\":{\"dtype\":\"%s\",\"shape\":%s,%s",
+                     types[i], shapes[k], entry);
+            write_st(path, header, 26);
+            OK(hftac_data_open(a, path, &predict, &d));
+            OK(hftac_predict_to_file(a, d, in_folder("p.safetensors")));
+            OK(hftac_read_output(a, 0, 0, &p));
+            CHECK(p && ((const float *)p)[0] == 16 && ((const float *)p)[2] == 19);
+            hftac_data_close(d);
+        }
+        snprintf(header, sizeof header,
+                 "{\"bias\":{\"dtype\":\"F64\",\"shape\":[2],\"data_offsets\":[0,16]},"
+                 "\"x\":{\"dtype\":\"%s\",\"shape\":[2,3],\"data_offsets\":[16,19]}}",
+                 types[i]);
+        snprintf(words, sizeof words, "\"x\" is of type %s, needed is f32", types[i]);
+        write_st(path, header, 16 + 3);
+        FAILS(hftac_data_open(a, path, &predict, &d), HFTAC_DATA, words);
+    }
+    write_st(path,
+             "{\"bias\":{\"dtype\":\"F64\",\"shape\":[2],\"data_offsets\":[0,16]},"
+             "\"x\":{\"dtype\":\"U8\",\"shape\":[1,1,1,1,1,1,1,1,3],\"data_offsets\":[16,19]}}",
+             19);
+    FAILS(hftac_data_open(a, path, &predict, &d), HFTAC_DATA,
+          "\"x\" has shape [1, 1, 1, 1, 1, 1, 1, 1, ...], needed is [samples, 3]");
+}
+
 void test_data(void)
 {
-    void (*const tests[])(hftac_array *) = {test_refusals,     test_purposes,
-                                            test_loops,        test_fault_number,
-                                            test_predict_file, test_data_files};
+    void (*const tests[])(hftac_array *) = {
+        test_refusals,     test_purposes,   test_loops,          test_fault_number,
+        test_predict_file, test_data_files, test_foreign_tensors};
     for (size_t i = 0; i < sizeof tests / sizeof tests[0]; i++) {
         hftac_array *a = open_fake(2);
         tests[i](a);
