@@ -199,6 +199,28 @@ done
 mkdir wrong && cp saved/model-000.safetensors wrong/model-000.safetensors
 expect 3 "model-001" "$hftrun" digits.so --test "$test" --load wrong -q
 expect 1 "fc1.weight" "$hftrun" digits.so --test "$test" --load "$test" -q
+# ---- a program with outputs and no loss ----
+cat >ask.hdl <<'H'
+hdl 1
+model M {
+  input x : f32[N, 2]
+  output y = sum(x, 1)
+}
+H
+tensors <<'P'
+import json, struct
+h = json.dumps({"x": {"dtype": "F32", "shape": [2, 2], "data_offsets": [0, 16]}}).encode()
+open("ask.safetensors", "wb").write(struct.pack("<Q", len(h)) + h + struct.pack("<4f", 1, 2, 3, 4))
+P
+expect 0 "" "$hftac" -q -DN=2 ask.hdl -o ask.so
+for how in --test --train "--epochs 3 --train"; do
+    rm -f answer.safetensors
+    # shellcheck disable=SC2086
+    expect 0 "" "$hftrun" -q ask.so --predict answer.safetensors $how ask.safetensors
+    holds "... answers with $how" python3 -c 'import struct; assert struct.unpack("<2f", open("answer.safetensors", "rb").read()[-8:]) == (3, 7)'
+    # shellcheck disable=SC2086
+    expect 2 "--predict FILE" "$hftrun" ask.so $how ask.safetensors
+done
 holds "nothing half-written is left" bash -c '! ls -A | grep -E "\.tmp|\.[0-9]+\.o$"'
 
 echo "$passed passed, $failed failed"

@@ -22,7 +22,9 @@ static const char help_text[] =
     "takes\n"
     "                        that part off the end of the training data\n"
     "  --test FILE           evaluate on this data at the end\n"
-    "  --predict FILE        write the outputs for the test data (else training data) to FILE\n"
+    "  --predict FILE        write the outputs for the test data (else training data) to FILE; "
+    "all that\n"
+    "                        a program without a loss can do\n"
     "  --epochs N            how often to go through the data (default: the program's)\n"
     "  --models K            use K of the array's models (default: as many as the lists have, "
     "else all)\n"
@@ -478,6 +480,22 @@ static void predict(Run *run)
     hftac_data_close(data);
 }
 
+/* A program with outputs and no loss: all that its data can be for is prediction. */
+static bool predicts_only(const hftac_array *a)
+{
+    const hftac_description *d = hftac_describe(a);
+    return d->can_predict && !d->can_evaluate && !d->can_train;
+}
+
+static void check_task(const Options *o, const hftac_array *a)
+{
+    if (predicts_only(a) && !o->predict && (o->train || o->test))
+        die(EXIT_USAGE,
+            "%s has outputs and no loss: it can be asked, with --predict FILE, and neither "
+            "trained nor tested",
+            o->model);
+}
+
 static bool all_diverged(const Run *run)
 {
     hftac_model_status s;
@@ -516,6 +534,7 @@ int main(int argc, char **argv)
         hftac_close(a);
         return 0;
     }
+    check_task(&o, a);
     check_sort(&o, a);
     if (o.load)
         check(hftac_load(a, o.load, NULL));
@@ -526,20 +545,21 @@ int main(int argc, char **argv)
                .a = a,
                .report = report_open(&o, a, &h, argc, argv),
                .epochs = o.epochs >= 0 ? o.epochs : hftac_describe(a)->epochs};
-    if (o.train)
+    const bool measures = !predicts_only(a);
+    if (o.train && measures)
         train(&run);
-    if (o.test && !interrupted)
+    if (o.test && measures && !interrupted)
         test(&run);
     if (o.save)
         check(hftac_save(a, o.save));
     if (o.predict && !interrupted)
         predict(&run);
-    if (o.train || o.test)
+    if (measures && (o.train || o.test))
         report_table(run.report, interrupted ? "interrupted" : NULL);
     report_close(run.report);
-    const int code = interrupted                     ? EXIT_INTERRUPTED
-                     : o.train && all_diverged(&run) ? EXIT_DIVERGED
-                                                     : 0;
+    const int code = interrupted                                 ? EXIT_INTERRUPTED
+                     : o.train && measures && all_diverged(&run) ? EXIT_DIVERGED
+                                                                 : 0;
     hypers_free(&h);
     hftac_close(a);
     return code;
