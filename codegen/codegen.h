@@ -36,6 +36,10 @@ bool link_objects(Arena *a, int n, const char *const *objects, const char *path,
 bool link_shared(Arena *a, const char *object, const char *path, bool verbose,
                  const char **error, bool *tool_missing);
 
+/* Writes the hash of a linked model.so into its note (runtime/model_abi.h).  false and a sentence in *error if the
+ * file cannot be read or written, or has no note. */
+bool model_stamp(Arena *a, const char *path, const char **error);
+
 /* codegen/cuda: CUDA C for the expression kernels of each entry, and as comments in place the cuBLAS calls for
  * its contractions.  Needs no toolkit. */
 void cuda_print(Arena *a, const Plan *p, Text *out);

@@ -128,6 +128,10 @@ bool link_objects(Arena *a, int n, const char *const *objects, const char *path,
         *error = trimmed(a, *error);
         return false;
     }
+    if (!model_stamp(a, temporary, error)) {
+        unlink(temporary);
+        return false;
+    }
     if (rename(temporary, path)) {
         *error = arena_printf(a, "cannot write %s: %s", path, strerror(errno));
         unlink(temporary);

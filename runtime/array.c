@@ -5,9 +5,11 @@
 #include "runtime/array.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 enum {
     LINE = 64,
@@ -445,4 +447,13 @@ void hftac_close(hftac_array *a)
         free(tables[i]);
     hft_image_close(&a->image);
     free(a);
+}
+
+hftac_status hftac_write_map(const hftac_array *a, const char *path)
+{
+    char usual[64];
+    if (!a)
+        return hft_fail(HFTAC_USAGE, "array is NULL");
+    snprintf(usual, sizeof usual, "/tmp/perf-%ld.map", (long)getpid());
+    return hft_symbols_write(&a->image.file, path ? path : usual);
 }

@@ -93,6 +93,9 @@ typedef struct hftac_options {
  * parameters get their initial values at first use. */
 HFTAC_TRY hftac_open(const char *path, const hftac_options *options, hftac_array **array);
 HFTAC_API void hftac_close(hftac_array *array);
+/* Appends address, size and name of each function of the open model.so to the file at `path`, as Linux' perf reads
+ * them (NULL: /tmp/perf-PID.map, where it looks).  gdb is told by itself. */
+HFTAC_TRY hftac_write_map(const hftac_array *array, const char *path);
 
 enum {
     HFTAC_MAX_DIMS = 8

@@ -1,41 +1,25 @@
-/* A model.so in memory: checked before it is loaded, and its descriptor before it is believed. */
+/* A model.so in memory: its file is checked before it is loaded, and its descriptor before it is
+ * believed. */
 #ifndef HFTAC_RUNTIME_IMAGE_H
 #define HFTAC_RUNTIME_IMAGE_H
 
 #include <stdbool.h>
 
-#include "runtime/hftac.h"
-#include "runtime/model_abi.h"
+#include "runtime/loader.h"
+#include "runtime/symbols.h"
 
-enum {
-    IMAGE_MAX_SEGMENTS = 32
-};
-
-typedef struct Segment {
-    uint64_t address, bytes, offset, file_bytes;
-    uint32_t flags; /* PF_* */
-} Segment;
-
-/* What the ELF headers say; addresses are relative to the load address. */
-typedef struct ElfLayout {
-    Segment segments[IMAGE_MAX_SEGMENTS];
-    int n_segments;
-} ElfLayout;
-
+/* An open model.so. */
 typedef struct Image {
-    void *handle; /* dlopen's */
-    uintptr_t base;
-    ElfLayout layout;
+    ElfFile file; /* its bytes too, for debuggers */
+    Mapping mapping;
     const HftacModel *model;
+    DebugEntry *symbols; /* NULL: debuggers know nothing of the file */
 } Image;
 
-/* Loads `path`.  Nothing in the file runs: it must have no constructors and no dependencies. */
+/* Loads `path`.  Nothing in the file runs. */
 hftac_status hft_image_open(const char *path, Image *image);
 void hft_image_close(Image *image);
 
-/* The headers of a shared object for this machine whose parts all lie within the file. */
-hftac_status hft_elf_check(const char *path, const unsigned char *file, uint64_t bytes,
-                           ElfLayout *layout);
 /* The descriptor's magic, version, sizes, pointers and numbers. */
 hftac_status hft_model_check(const char *path, const Image *image);
 /* The CPU has every one of the space-separated features, named as in /proc/cpuinfo. */

@@ -1,6 +1,7 @@
 /* The descriptor inside model.so: what the compiler writes and libhftac reads.
  *
- * model.so exports one symbol, `hftac_model`, a const HftacModel.  Versioned: major must match; sizes stand in
+ * model.so is an ELF shared object with an ELF note, HftacNote, that says where its const HftacModel lies; the same
+ * is exported as `hftac_model`, for people and debuggers.  Versioned: major must match; sizes stand in
  * every table, so that an old reader skips what it does not know.  Fields are only ever appended. */
 #ifndef HFTAC_RUNTIME_MODEL_ABI_H
 #define HFTAC_RUNTIME_MODEL_ABI_H
@@ -10,9 +11,25 @@
 #include <stdint.h>
 
 #define HFTAC_ABI_MAGIC  "hftacso" /* 8 bytes with the NUL */
-#define HFTAC_ABI_MAJOR  1u
+#define HFTAC_ABI_MAJOR  2u
 #define HFTAC_ABI_MINOR  0u
 #define HFTAC_ABI_SYMBOL "hftac_model"
+
+/* The ELF note of section .note.hftac: name, type, and as its description an HftacNote, which begins at no
+ * particular alignment. */
+#define HFTAC_NOTE_SECTION ".note.hftac"
+#define HFTAC_NOTE_NAME    "hftac"
+enum {
+    HFTAC_NOTE_TYPE = 1,
+    HFTAC_HASH_BYTES = 16
+};
+
+typedef struct HftacNote {
+    uint32_t abi_major, abi_minor;
+    int64_t model; /* address of the HftacModel less the address of this field */
+    /* XXH3-128, in canonical form, of the whole file with these bytes zero. */
+    unsigned char hash[HFTAC_HASH_BYTES];
+} HftacNote;
 
 enum {
     HFTAC_MAX_RANK = 8
@@ -164,6 +181,7 @@ typedef struct HftacModel {
     const HftacEntry *entries; /* by HFTAC_ENTRY_* */
 } HftacModel;
 
+static_assert(sizeof(HftacNote) == 32, "HftacNote");
 static_assert(sizeof(HftacFrame) == 80, "HftacFrame");
 static_assert(sizeof(HftacShape) == 72, "HftacShape");
 

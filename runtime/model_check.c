@@ -1,7 +1,7 @@
 /* Is the descriptor inside a model.so what model_abi.h says?
  *
- * A pointer is followed only if it lies in the file's own image, a function is believed only
- * if it lies in an executable segment, and every number that later code relies on (offsets in
+ * A pointer is followed only if it lies in the file's own segments, a function is believed only
+ * if it lies in an executable one, and every number that later code relies on (offsets in
  * the state block, positions of results, bytes of a shape) is checked here once. */
 #include <elf.h>
 #include <inttypes.h>
@@ -31,9 +31,9 @@ static bool fault(Check *c, const char *what)
 
 static const Segment *segment_of(const Image *image, const void *p, uint64_t bytes)
 {
-    const uint64_t address = (uintptr_t)p - image->base;
-    for (int i = 0; i < image->layout.n_segments; i++) {
-        const Segment *s = &image->layout.segments[i];
+    const uint64_t address = (uintptr_t)p - (uintptr_t)image->mapping.memory;
+    for (int i = 0; i < image->file.n_segments; i++) {
+        const Segment *s = &image->file.segments[i];
         if (address >= s->address && address - s->address <= s->bytes &&
             bytes <= s->bytes - (address - s->address))
             return s;
@@ -52,7 +52,8 @@ static bool check_string(Check *c, const char *text)
     const Segment *s = segment_of(c->image, text, 1);
     if (!s || !(s->flags & PF_R))
         return fault(c, "a name lies outside the file");
-    const uint64_t left = s->bytes - ((uintptr_t)text - c->image->base - s->address);
+    const uint64_t at = (uintptr_t)text - (uintptr_t)c->image->mapping.memory;
+    const uint64_t left = s->bytes - (at - s->address);
     return memchr(text, 0, left) ? true : fault(c, "a name has no end");
 }
 

@@ -18,7 +18,7 @@ need_packages() {
 }
 
 setup_hftac() {
-    need_packages llvm-19-dev flex bison cmake ninja-build gcc libc6-dev binutils libjansson-dev pkg-config
+    need_packages llvm-19-dev flex bison cmake ninja-build gcc libc6-dev binutils libjansson-dev libxxhash-dev pkg-config
 }
 
 build_hftac() {

@@ -345,6 +345,50 @@ static void put_header(Writer *w)
     put_i64(w, p->scratch_bytes);
 }
 
+/* The address of `to` less that of field `field` of the note: the linker knows it, nothing is
+ * left to relocate. */
+static LLVMValueRef distance(Writer *w, LLVMValueRef to, LLVMValueRef note, LLVMTypeRef type,
+                             unsigned field)
+{
+    LLVMTypeRef i32 = LLVMInt32TypeInContext(w->context),
+                i64 = LLVMInt64TypeInContext(w->context);
+    LLVMValueRef at[2] = {LLVMConstInt(i32, 0, 0), LLVMConstInt(i32, field, 0)};
+    LLVMValueRef from = LLVMConstInBoundsGEP2(type, note, at, 2);
+    return LLVMConstSub(LLVMConstPtrToInt(to, i64), LLVMConstPtrToInt(from, i64));
+}
+
+/* The ELF note by which libhftac finds the descriptor; its hash is filled in after linking. */
+static void note_emit(Writer *w, LLVMValueRef model)
+{
+    enum {
+        MODEL_FIELD = 6
+    };
+    static const char name[8] = HFTAC_NOTE_NAME;
+    LLVMTypeRef i32 = LLVMInt32TypeInContext(w->context),
+                i64 = LLVMInt64TypeInContext(w->context),
+                byte = LLVMInt8TypeInContext(w->context),
+                text = LLVMArrayType2(byte, sizeof name),
+                hash = LLVMArrayType2(byte, HFTAC_HASH_BYTES);
+    LLVMTypeRef fields[] = {i32, i32, i32, text, i32, i32, i64, hash};
+    LLVMTypeRef type = LLVMStructTypeInContext(w->context, fields, 8, 1);
+    LLVMValueRef note = LLVMAddGlobal(w->module, type, "note");
+    LLVMValueRef value[] = {
+        LLVMConstInt(i32, sizeof HFTAC_NOTE_NAME, 0),
+        LLVMConstInt(i32, sizeof(HftacNote), 0),
+        LLVMConstInt(i32, HFTAC_NOTE_TYPE, 0),
+        LLVMConstStringInContext(w->context, name, sizeof name, 1),
+        LLVMConstInt(i32, HFTAC_ABI_MAJOR, 0),
+        LLVMConstInt(i32, HFTAC_ABI_MINOR, 0),
+        distance(w, model, note, type, MODEL_FIELD),
+        LLVMConstNull(hash),
+    };
+    LLVMSetInitializer(note, LLVMConstStructInContext(w->context, value, 8, 1));
+    LLVMSetGlobalConstant(note, 1);
+    LLVMSetSection(note, HFTAC_NOTE_SECTION);
+    LLVMSetAlignment(note, 4);
+    LLVMSetVisibility(note, LLVMHiddenVisibility);
+}
+
 void descriptor_emit(Arena *a, LLVMModuleRef module, const DescriptorInput *in)
 {
     Writer w = {.arena = a, .module = module, .in = in};
@@ -368,8 +412,8 @@ void descriptor_emit(Arena *a, LLVMModuleRef module, const DescriptorInput *in)
     put_pointer(&w, output_rows);
     put_pointer(&w, entry_rows);
     LLVMValueRef init = row(&w, sizeof(HftacModel), "the model");
-    LLVMValueRef g = LLVMAddGlobal(module, LLVMTypeOf(init), HFTAC_ABI_SYMBOL);
-    LLVMSetInitializer(g, init);
-    LLVMSetGlobalConstant(g, 1);
+    LLVMValueRef g = data(&w, "model", init);
     LLVMSetAlignment(g, 64);
+    LLVMAddAlias2(module, LLVMTypeOf(init), 0, g, HFTAC_ABI_SYMBOL);
+    note_emit(&w, g);
 }

@@ -219,8 +219,7 @@ hftac_array *compile_file_threads(const char *path, int n_models, const char *co
                                   int threads)
 {
     char so[128], count[32];
-    static int serial; /* dlopen takes a path that it has open already for the same file */
-    snprintf(so, sizeof so, "%s/%d.so", work, serial++);
+    snprintf(so, sizeof so, "%s/model.so", work);
     snprintf(count, sizeof count, "%d", n_models);
     const char *argv[64] = {compiler, "-q", "-w", path, "-B", count, "-o", so};
     int n = 8;

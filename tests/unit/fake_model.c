@@ -5,14 +5,20 @@
  * step does w -= lr * mean(x), b += mean(noise), seen += N; its loss is lr * sum(label), so
  * that an lr of infinity makes a model diverge.  w is stored transposed. */
 
+#include <assert.h>
+
 #include "runtime/model_abi.h"
 
 #ifndef FAKE_FEATURES
 #define FAKE_FEATURES "sse2"
 #endif
-#ifndef FAKE_MAJOR
-#define FAKE_MAJOR HFTAC_ABI_MAJOR
+#ifndef FAKE_NAME
+#define FAKE_NAME "Fake"
 #endif
+#ifndef FAKE_MAJOR
+#define FAKE_MAJOR 2
+#endif
+static_assert(HFTAC_ABI_MAJOR == 2, "FAKE_MAJOR");
 
 enum {
     B = 4,
@@ -52,6 +58,17 @@ typedef struct State {
     double sum, weight;
 } State;
 static_assert(sizeof(State) <= BLOCK, "State");
+
+#ifdef FAKE_IMPORT
+int fake_import(void);
+int (*const fake_pointer)(void) = fake_import;
+#endif
+#ifdef FAKE_CONSTRUCTOR
+__attribute__((constructor)) static void run_me(void)
+{
+    __builtin_trap();
+}
+#endif
 
 static State *state_of(const HftacFrame *f, int64_t b)
 {
@@ -288,13 +305,27 @@ static const HftacEntry entries[HFTAC_N_ENTRIES] = {
                              .input_mask = MASK(1 << X | 1 << BIAS)},
 };
 
-extern const HftacModel hftac_model;
-__attribute__((visibility("default"))) const HftacModel hftac_model = {
+/* The note by which libhftac finds the descriptor.  Its hash is filled in after linking, by
+ * restamp (tests/unit/restamp.c). */
+#define TEXT_OF(x)   #x
+#define NUMBER_OF(x) TEXT_OF(x)
+__asm__(".pushsection " HFTAC_NOTE_SECTION ",\"a\",@note\n"
+        ".balign 4\n"
+        ".long 6, 32, 1\n"
+        ".asciz \"" HFTAC_NOTE_NAME "\"\n"
+        ".balign 4\n"
+        ".long " NUMBER_OF(FAKE_MAJOR) ", 0\n"
+                                       ".quad model - .\n"
+                                       ".zero 16\n"
+                                       ".popsection\n");
+
+extern const HftacModel model;
+__attribute__((visibility("hidden"))) const HftacModel model = {
     .magic = HFTAC_ABI_MAGIC,
-    .abi_major = FAKE_MAJOR,
+    .abi_major = HFTAC_ABI_MAJOR,
     .size = sizeof(HftacModel),
     .version = "0.1.0",
-    .name = "Fake",
+    .name = FAKE_NAME,
     .march = "x86-64",
     .cpu_features = FAKE_FEATURES,
     .n_models = B,

@@ -1,5 +1,5 @@
 /* The library's interface on the fake model (fake_model.c): test_runtime FAKE_MODEL.so
- * [FAKE_FEATURE.so FAKE_VERSION.so] */
+ * and its variants, see main() */
 #include "tests/unit/runtime_test.h"
 
 #include <math.h>
@@ -79,10 +79,8 @@ static void test_open(char **others)
     FAILS(hftac_open(model_path, &(hftac_options){.threads = -1}, &a), HFTAC_USAGE, "threads");
     FAILS(hftac_open(model_path, &(hftac_options){.models = 5}, &a), HFTAC_USAGE,
           "holds 4 models, 5");
-    if (others[0])
-        FAILS(hftac_open(others[0], NULL, &a), HFTAC_CPU, "lacks warp9 flux");
-    if (others[0] && others[1])
-        FAILS(hftac_open(others[1], NULL, &a), HFTAC_MODEL, "version 9");
+    FAILS(hftac_open(others[0], NULL, &a), HFTAC_CPU, "lacks warp9 flux");
+    FAILS(hftac_open(others[1], NULL, &a), HFTAC_MODEL, "version 9");
     hftac_close(NULL);
     hftac_data_close(NULL);
     CHECK(!hftac_describe(NULL) && !hftac_describe_input(NULL, 0) &&
@@ -384,8 +382,9 @@ static void test_tables(void)
 int main(int argc, char **argv)
 {
     char template[] = "/tmp/hftac-test-XXXXXX";
-    if (argc < 2 || !(folder = mkdtemp(template))) {
-        fprintf(stderr, "usage: test_runtime FAKE_MODEL.so [OTHER_CPU.so OTHER_VERSION.so]\n");
+    if (argc < 5 || !(folder = mkdtemp(template))) {
+        fprintf(stderr, "usage: test_runtime FAKE.so FAKE_CPU.so FAKE_VERSION.so FAKE_OTHER.so "
+                        "[FILE WORD]..\n");
         return 2;
     }
     model_path = argv[1];
@@ -406,6 +405,7 @@ int main(int argc, char **argv)
     test_files();
     test_data();
     test_faults();
+    test_loader(argv[4], argv + 5);
     char command[128];
     snprintf(command, sizeof command, "rm -rf %s", folder);
     if (system(command) != 0)
