@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "passes/vfuse.h"
+#include "passes/work.h"
 
 static int64_t round_up(int64_t v)
 {
@@ -169,8 +169,11 @@ static void place_outputs(Fuse *f)
 
 void vfuse_graph(Fuse *f)
 {
-    vfuse_choose(f);
-    vfuse_groups(f);
+    f->work = work_new(f->scratch, f->n);
+    f->too_often = arena_array(f->scratch, (size_t)f->n + 1, sizeof *f->too_often);
+    do
+        vfuse_choose(f);
+    while (!vfuse_groups(f));
     vfuse_merge(f);
     vfuse_kernels(f);
     memory_plan(f->entry, f->optimize);

@@ -14,5 +14,8 @@ Plan *plan_build(Module *m, const Target *t);
  * nothing again and again, state is read before it is written, buffers that are alive together do not overlap
  * but where a store may write over what it reads.  The first violation as a sentence, or NULL. */
 const char *plan_check(const Plan *p, Arena *a);
+/* --work-report: a line for each entry: kernels; evaluations that code is written for; rounds of all loops; scalar operations
+ * against the least; how often per element the most repeated values are computed.  All of one model. */
+void plan_print_work(Text *out, const Plan *p);
 
 #endif

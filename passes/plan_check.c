@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "ir/loop.h"
-#include "passes/vfuse.h"
+#include "passes/work.h"
 
 typedef struct Check {
     const Plan *plan;
@@ -377,6 +377,9 @@ static void check_entry(Check *c)
     }
     for (int i = 0; i < e->graph->n_outputs; i++)
         check_output(c, &e->graph->outputs[i]);
+    const char *work = c->wrong ? NULL : plan_work_check(e, c->arena);
+    if (work)
+        FAIL(c, "%s", work);
     for (int k = 0; k < e->n_kernels; k++)
         if (e->kernels[k].kind == KERNEL_LOOP)
             check_loop(c, &e->kernels[k]);

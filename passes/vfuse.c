@@ -139,8 +139,9 @@ static bool any_kept(const Fuse *f, int g)
 }
 
 /* Readers stand behind what they read, so from the end it is known what is read. */
-static void settle_all(Fuse *f)
+static bool settle_all(Fuse *f)
 {
+    bool fine = true;
     for (int i = f->n_groups - 1; i >= 0; i--) {
         Group *g = &f->groups[i];
         if (!any_kept(f, i)) {
@@ -148,17 +149,22 @@ static void settle_all(Fuse *f)
             f->owner[g->items[0].value->id] = -1;
             f->stored[g->items[0].value->id] = false;
         } else if (!group_settle(f, i)) {
-            fail_at(f, g->items[0].value, "no loop nest for");
+            if (!f->excess || f->stored[f->excess->id])
+                fail_at(f, g->items[0].value, "no loop nest for");
+            f->too_often[f->excess->id] = true;
+            fine = false;
         }
     }
     for (int i = 0; i < f->n_groups; i++)
         if (!f->groups[i].dead)
             group_edges(f, i);
+    return fine;
 }
 
-void vfuse_groups(Fuse *f)
+bool vfuse_groups(Fuse *f)
 {
     int n_stored = 0;
+    f->n_groups = 0;
     for (int i = 0; i < f->n; i++)
         n_stored += f->stored[i];
     f->cap_groups = n_stored + 4 * f->graph->n_outputs;
@@ -181,7 +187,7 @@ void vfuse_groups(Fuse *f)
             add_store(f, output_of(f, i)->value2, f->output_value2[i],
                       vfuse_per_model(f, true));
     }
-    settle_all(f);
+    return settle_all(f);
 }
 
 /* ---- merges ---- */

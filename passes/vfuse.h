@@ -102,6 +102,8 @@ typedef struct Fuse {
     int n;        /* nodes */
     int *users;   /* distinct readers by node id, outputs included */
     bool *stored; /* by node id */
+    bool *
+        too_often; /* by node id: to be stored, as its readers' kernels would compute it too often */
     Node **
         anchor; /* by node id: the contraction that the value is elementwise computed from, inside its kernel */
     double *cost; /* by node id: to compute one element from what is in memory */
@@ -116,6 +118,9 @@ typedef struct Fuse {
         readers; /* by node id, NULL: none: bit set of groups that have read it; some may do so no more */
     int node_words, group_words;
     VisitList visits; /* of the last group that was looked at */
+    struct Work *work;
+    const Node *
+        excess; /* of the last group that did not settle: what it computes too often; or NULL */
 } Fuse;
 
 /* Everything below, and memory. */
@@ -126,7 +131,8 @@ Buffer *place_leaf(const Fuse *f, const Node *n);
 bool vfuse_per_model(const Fuse *f, bool by_type);
 void vfuse_prepare(Graph *g);
 void vfuse_choose(Fuse *f);
-void vfuse_groups(Fuse *f);
+/* false: a group computes something too often; that is noted, and the values are to be chosen again. */
+bool vfuse_groups(Fuse *f);
 void vfuse_merge(Fuse *f);
 /* Fills kernels, buffer, results of the entry. */
 void vfuse_kernels(Fuse *f);

@@ -7,7 +7,7 @@
  * A contraction is not stored itself: as long as its only reader is elementwise, the chain goes on (`anchor`), and the
  * first value that is read twice, or by something else, is what its kernel stores. */
 #include "ir/loop.h"
-#include "passes/vfuse.h"
+#include "passes/work.h"
 
 #include <string.h>
 
@@ -17,12 +17,6 @@ enum {
     COST_LIMIT = 8,
     COST_SPREAD = 4,
     COST_SCALAR_LIMIT = 12
-};
-enum {
-    COST_RANDOM = 40,
-    COST_GATHER = 4,
-    COST_INDEX = 2,
-    COST_REDUCE = 8
 };
 static const double cost_never = 1e9; /* of a contraction: computed once, in its kernel */
 
@@ -176,7 +170,7 @@ static double gather_cost(Fuse *f, Node *n)
                  all = (double)shape_count(&x->type.shape);
     if (read_cost(f, x) * reads > (read_cost(f, x) + 2) * all)
         store_base(f, x);
-    return COST_GATHER + read_cost(f, x) + read_cost(f, n->in[1]);
+    return node_own_cost(n) + read_cost(f, x) + read_cost(f, n->in[1]);
 }
 
 static double view_cost(Fuse *f, Node *n)
@@ -195,7 +189,7 @@ static double view_cost(Fuse *f, Node *n)
 
 static double expr_cost(Fuse *f, Node *n)
 {
-    double cost = scalar_cost((ScalarFn)op_info(n->op)->data);
+    double cost = node_own_cost(n);
     for (int i = 0; i < n->n_in; i++)
         cost += broadcast_cost(f, n, n->in[i]);
     return cost;
@@ -205,11 +199,11 @@ static double index_cost(Fuse *f, Node *n)
 {
     switch (op_info(n->op)->data) {
     case INDEX_RANDOM:
-        return COST_RANDOM;
+        return node_own_cost(n);
     case INDEX_GATHER:
         return gather_cost(f, n);
     default:
-        return COST_INDEX + (n->n_in ? read_cost(f, n->in[0]) : 0);
+        return node_own_cost(n) + (n->n_in ? read_cost(f, n->in[0]) : 0);
     }
 }
 
@@ -223,7 +217,7 @@ static double node_cost(Fuse *f, Node *n)
     case KIND_INDEX:
         return index_cost(f, n);
     case KIND_REDUCE:
-        return COST_REDUCE;
+        return node_own_cost(n);
     default:
         return 0;
     }
@@ -272,7 +266,8 @@ static void choose_node(Fuse *f, Node *n)
     f->cost[n->id] = node_cost(f, n);
     const bool dear = f->users[n->id] > 1 && kind != KIND_VIEW &&
                       (f->anchor[n->id] || f->cost[n->id] > COST_LIMIT);
-    f->stored[n->id] = kind == KIND_REDUCE || node_is_layout(n) || dear || !f->optimize;
+    f->stored[n->id] =
+        kind == KIND_REDUCE || node_is_layout(n) || dear || !f->optimize || f->too_often[n->id];
 }
 
 /* A value that leaves the graph is stored by its own group, unless another kernel only copies it: a leaf, or a value

@@ -3,7 +3,7 @@
  * A group is a list of items (stores).  Two groups may be one kernel if no third one stands between them, if one loop
  * nest computes all items - every item has the space's extent or 1 on each axis, reductions lie outside the loops that
  * they do not depend on - and if a state that is written is read at the written index only. */
-#include "passes/vfuse.h"
+#include "passes/work.h"
 
 #include <string.h>
 
@@ -142,14 +142,22 @@ static bool find_space(const Fuse *f, Group *g, int id)
     return !first;
 }
 
+static Node **kept_values(const Fuse *f, int id, int *n)
+{
+    const Group *g = &f->groups[id];
+    Node **roots = arena_array(f->scratch, (size_t)g->n_items, sizeof *roots);
+    *n = 0;
+    for (int i = 0; i < g->n_items; i++)
+        if (item_kept(f, &g->items[i], id))
+            roots[(*n)++] = g->items[i].value;
+    return roots;
+}
+
 static void visit_group(Fuse *f, int id)
 {
     Group *g = &f->groups[id];
-    Node **roots = arena_array(f->scratch, (size_t)g->n_items, sizeof *roots);
-    int n = 0;
-    for (int i = 0; i < g->n_items; i++)
-        if (item_kept(f, &g->items[i], id))
-            roots[n++] = g->items[i].value;
+    int n;
+    Node **roots = kept_values(f, id, &n);
     const GroupContext c = {f, id};
     visit_kernel(&f->visits, f->scratch, f->graph, n, roots, &g->space, read_from_other, &c);
 }
@@ -394,10 +402,29 @@ static void settle_loop(Fuse *f, int id)
     collect_reads(f, id);
 }
 
+/* Nothing is computed too often: exactly, where computed_once only looks at which loops an index depends on. */
+static bool work_fits(Fuse *f, int id)
+{
+    const Group *g = &f->groups[id];
+    const GroupContext c = {f, id};
+    WorkNest nest = {.graph = f->graph,
+                     .kind = g->kind,
+                     .anchor = g->anchor,
+                     .space = &g->space,
+                     .order = g->order,
+                     .vector = g->vector,
+                     .external = read_from_other,
+                     .context = &c};
+    nest.roots = kept_values(f, id, &nest.n_roots);
+    f->excess = work_excess(f->work, &nest);
+    return !f->excess;
+}
+
 bool group_settle(Fuse *f, int id)
 {
     Group *g = &f->groups[id];
     int64_t stride[MAX_RANK] = {0};
+    f->excess = NULL;
     if (g->kind == KERNEL_LOOP) {
         settle_loop(f, id);
         return true;
@@ -410,7 +437,7 @@ bool group_settle(Fuse *f, int id)
         return false;
     find_order(g, stride);
     if (!items_fit(f, g, id) || !loops_fit(f, g) ||
-        (g->kind == KERNEL_CONTRACT && !epilogue_fits(f, g)))
+        (g->kind == KERNEL_CONTRACT && !epilogue_fits(f, g)) || !work_fits(f, id))
         return false;
     collect_reads(f, id);
     return true;

@@ -77,7 +77,7 @@ typedef struct Options {
     const char *march, *gpu_arch;
     DType precision;
     long long max_memory;
-    bool time_report, mem_report, verbose, quiet, depend;
+    bool time_report, mem_report, work_report, verbose, quiet, depend;
     DiagOptions diag;
 } Options;
 
@@ -137,6 +137,7 @@ static const char help_text[] =
     "  --max-memory=SIZE    refuse a program whose state for B models needs more, e.g. 8G\n"
     "  --time-report        where the time went, to stderr\n"
     "  --mem-report         the memory plan, to stderr\n"
+    "  --work-report        how much each entry computes, and how often, to stderr\n"
     "  -w, -Werror          no warnings; warnings are errors\n"
     "  -fdiagnostics-color=auto|always|never\n"
     "  -MD                  write a make rule with the files read to OUTPUT.d\n"
@@ -241,6 +242,7 @@ enum {
     OPT_MAX_MEMORY,
     OPT_TIME,
     OPT_MEM,
+    OPT_WORK,
     OPT_LIST,
     OPT_HELP,
     OPT_VERSION,
@@ -261,6 +263,7 @@ static const struct option long_options[] = {
     {"max-memory", required_argument, NULL, OPT_MAX_MEMORY},
     {"time-report", no_argument, NULL, OPT_TIME},
     {"mem-report", no_argument, NULL, OPT_MEM},
+    {"work-report", no_argument, NULL, OPT_WORK},
     {"list-ops", no_argument, NULL, OPT_LIST},
     {"deterministic", no_argument, NULL, OPT_DETERMINISTIC},
     {"help", no_argument, NULL, OPT_HELP},
@@ -384,6 +387,9 @@ static void parse_option(Compiler *c, int opt, const char *arg)
         break;
     case OPT_MEM:
         o->mem_report = true;
+        break;
+    case OPT_WORK:
+        o->work_report = true;
         break;
     case OPT_DETERMINISTIC:
         break; /* the CPU always is */
@@ -703,6 +709,17 @@ static void emit_cuda(Compiler *c, const Plan *p)
         write_text(c, stage_path(c, STAGE_CUDA), t.s);
 }
 
+static void print_report(Compiler *c, const Plan *p, bool wanted,
+                         void (*print)(Text *out, const Plan *p))
+{
+    Text t;
+    if (!wanted)
+        return;
+    text_init(&t, c->arena);
+    print(&t, p);
+    fputs(t.s, stderr);
+}
+
 static void emit_plan(Compiler *c, const Plan *p)
 {
     for (int s = STAGE_LOWERED; s <= STAGE_PLAN; s++)
@@ -712,12 +729,8 @@ static void emit_plan(Compiler *c, const Plan *p)
             plan_print(&t, p, s == STAGE_PLAN);
             write_text(c, stage_path(c, (Stage)s), t.s);
         }
-    if (c->o.mem_report) {
-        Text t;
-        text_init(&t, c->arena);
-        plan_print_memory(&t, p);
-        fputs(t.s, stderr);
-    }
+    print_report(c, p, c->o.mem_report, plan_print_memory);
+    print_report(c, p, c->o.work_report, plan_print_work);
 }
 
 static void print_code(Compiler *c, CpuModule *code)

@@ -15,7 +15,7 @@
 #include <llvm-c/Core.h>
 
 #include "codegen/cpu/places.h"
-#include "codegen/index.h"
+#include "ir/index.h"
 #include "ir/plan.h"
 
 typedef struct Level Level;

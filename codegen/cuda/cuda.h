@@ -13,8 +13,8 @@
 #ifndef HFTAC_CODEGEN_CUDA_CUDA_H
 #define HFTAC_CODEGEN_CUDA_CUDA_H
 
-#include "codegen/index.h"
 #include "ir/contract.h"
+#include "ir/index.h"
 #include "ir/plan.h"
 
 typedef struct CudaLevel CudaLevel;

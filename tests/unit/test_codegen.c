@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "codegen/codegen.h"
-#include "codegen/index.h"
+#include "ir/index.h"
 #include "ir/print.h"
 #include "ir/read.h"
 #include "runtime/model_abi.h"

@@ -2,7 +2,7 @@
  * multiple of the divisor stays within one block of it; before a DIV or MOD variable is made, a common factor of
  * divisor and coarse terms is taken out, so that (8 * block + lane) / 16 becomes block / 2 and stays the same in
  * all lanes. */
-#include "codegen/index.h"
+#include "ir/index.h"
 
 #include <string.h>
 

@@ -1,4 +1,4 @@
-/* Affine index algebra, shared by the back ends: which element of an operand does element i of a result read?
+/* Affine index algebra, shared by the plan and the back ends: which element of an operand does element i of a result read?
  *
  * An index component is c0 + sum coef_k * var_k with known ranges.  A variable is a loop's counter, the lane number
  * of a vectorised loop (INDEX_LANE), a quotient or remainder that does not resolve (a reshape that splits an axis), or a
@@ -6,8 +6,8 @@
  * to know how to compute each variable, and finds strides by looking at coefficients.
  *
  * A vectorised axis is written  W * block + LANE.  Variables are numbers into an IndexSpace. */
-#ifndef HFTAC_CODEGEN_INDEX_H
-#define HFTAC_CODEGEN_INDEX_H
+#ifndef HFTAC_IR_INDEX_H
+#define HFTAC_IR_INDEX_H
 
 #include "ir/graph.h"
 

@@ -1,0 +1,201 @@
+/* The work of a finished plan, counted from its kernels: how often each value is computed against how many elements it has.
+ *
+ * Over all kernels of an entry
+ *   a contraction or scatter   once per element
+ *   a reduction                once per element, as a second kernel reads what the first one stored
+ *   a dear expression          WORK_TIMES per element
+ * and in each kernel what passes/work.c says.  A loop's body is an entry of its own, for one of its rounds.  So the work of an
+ * entry is at most a constant times that of its values, each computed once, and loads: it grows as the shapes do. */
+#include <string.h>
+
+#include "ir/shape.h"
+#include "passes/work.h"
+
+typedef struct Total {
+    Work *work;    /* of the last kernel */
+    double *times; /* by node id, of all kernels */
+    bool *cheap;   /* in each kernel that computes it */
+    Arena *arena;
+} Total;
+
+typedef struct OneKernel {
+    const EntryPlan *entry;
+    const Kernel *kernel;
+} OneKernel;
+
+static bool stores(const Kernel *k, const Node *n, const Buffer *to)
+{
+    for (int i = 0; i < k->n_stores; i++)
+        if (k->stores[i].value == n && k->stores[i].to == to)
+            return true;
+    return false;
+}
+
+static bool is_loaded(const void *context, const Node *n)
+{
+    const OneKernel *c = context;
+    const Buffer *b = c->entry->buffer[n->id];
+    return b && !stores(c->kernel, n, b);
+}
+
+/* Adds what the kernel computes; returns what it computes too often, or NULL. */
+static const Node *count_kernel(Total *t, const EntryPlan *e, const Kernel *k)
+{
+    const OneKernel context = {e, k};
+    Node **roots = arena_array(t->arena, (size_t)k->n_stores + 1, sizeof *roots);
+    for (int i = 0; i < k->n_stores; i++)
+        roots[i] = k->stores[i].value;
+    const WorkNest nest = {.graph = e->graph,
+                           .n_roots = k->n_stores,
+                           .roots = roots,
+                           .space = &k->space,
+                           .order = k->order,
+                           .vector = k->vector,
+                           .external = is_loaded,
+                           .context = &context};
+    const Node *excess = work_excess(t->work, &nest);
+    for (int i = 0; i < t->work->n; i++) {
+        const int id = t->work->node[i]->id;
+        t->cheap[id] |= work_is_cheap(t->work, t->work->node[i]);
+        t->times[id] += t->work->times[id];
+    }
+    return excess;
+}
+
+static Total total_new(Arena *a, const EntryPlan *e)
+{
+    const size_t n = (size_t)e->graph->n_nodes + 1;
+    return (Total){.work = work_new(a, e->graph->n_nodes),
+                   .times = arena_array(a, n, sizeof(double)),
+                   .cheap = arena_array(a, n, sizeof(bool)),
+                   .arena = a};
+}
+
+static double elements_of(const Node *n)
+{
+    return (double)shape_count(&n->type.shape);
+}
+
+static double per_element(const Total *t, const Node *n)
+{
+    return t->times[n->id] / elements_of(n);
+}
+
+static const char *too_often(const Total *t, const Graph *g, Arena *a)
+{
+    graph_foreach (g, n) {
+        const double most =
+            node_kind(n) == KIND_EXPR || node_kind(n) == KIND_INDEX ? WORK_TIMES : 1;
+        if (node_kind(n) != KIND_VIEW && !t->cheap[n->id] && per_element(t, n) > most)
+            return arena_printf(a, "%%%s is computed %g times per element", n->name,
+                                per_element(t, n));
+    }
+    return NULL;
+}
+
+const char *plan_work_check(const EntryPlan *e, Arena *a)
+{
+    Arena *scratch = arena_new();
+    Total t = total_new(scratch, e);
+    const char *wrong = NULL;
+    for (int k = 0; k < e->n_kernels && !wrong; k++) {
+        const Node *excess = e->kernels[k].loop ? NULL : count_kernel(&t, e, &e->kernels[k]);
+        if (excess)
+            wrong = arena_printf(a, "kernel %s computes %%%s too often (%g times per element)",
+                                 e->kernels[k].name, excess->name,
+                                 t.work->times[excess->id] / elements_of(excess));
+    }
+    wrong = wrong ? wrong : too_often(&t, e->graph, a);
+    arena_free(scratch);
+    return wrong;
+}
+
+/* ---- report ---- */
+
+/* Products that one element of an einsum is the sum of. */
+static double depth_of(const Node *einsum)
+{
+    EinsumSpec spec;
+    double depth = 1;
+    if (!einsum_parse(einsum->attrs.einsum.spec, &spec))
+        return depth;
+    for (int i = 0; i < spec.n_a; i++)
+        if (!memchr(spec.out, spec.a[i], (size_t)spec.n_out))
+            depth *= (double)einsum->in[0]->type.shape.dim[i];
+    return depth;
+}
+
+/* What one element of n costs, without its operands: a reduction takes what it reduces, a contraction a product of each pair. */
+static double element_cost(const Node *n)
+{
+    const double elements = elements_of(n);
+    if (node_kind(n) == KIND_REDUCE)
+        return elements_of(n->in[0]) / elements;
+    if (node_kind(n) == KIND_CONTRACT)
+        return depth_of(n);
+    return node_kind(n) == KIND_SCATTER ? 1 : node_own_cost(n);
+}
+
+typedef struct Sum {
+    double planned, least, rounds, stored;
+    double reductions, dear, cheap; /* the most per element */
+    int kernels, evaluations;
+} Sum;
+
+static void add_most(double *most, double times)
+{
+    *most = times > *most ? times : *most;
+}
+
+static void add_values(Sum *s, const Total *t, const Graph *g, double rounds)
+{
+    graph_foreach (g, n) {
+        if (t->times[n->id] == 0)
+            continue;
+        s->planned += rounds * t->times[n->id] * element_cost(n);
+        s->least += rounds * elements_of(n) * element_cost(n);
+        if (node_kind(n) == KIND_REDUCE)
+            add_most(&s->reductions, per_element(t, n));
+        else if (node_kind(n) == KIND_EXPR)
+            add_most(t->cheap[n->id] ? &s->cheap : &s->dear, per_element(t, n));
+    }
+}
+
+/* rounds: of the loops that the entry is the body of. */
+static void add_entry(Sum *s, const EntryPlan *e, double rounds)
+{
+    Arena *scratch = arena_new();
+    Total t = total_new(scratch, e);
+    for (int k = 0; k < e->n_kernels; k++) {
+        const Kernel *kernel = &e->kernels[k];
+        s->kernels++;
+        if (kernel->loop) {
+            add_entry(s, kernel->loop->body, rounds * (double)kernel->loop->count);
+            continue;
+        }
+        count_kernel(&t, e, kernel);
+        s->evaluations += t.work->evaluations;
+        s->rounds += rounds * t.work->rounds;
+        for (int i = 0; i < kernel->n_stores; i++)
+            s->stored += rounds * (double)kernel->stores[i].to->bytes;
+    }
+    add_values(s, &t, e->graph, rounds);
+    arena_free(scratch);
+}
+
+void plan_print_work(Text *out, const Plan *p)
+{
+    text_printf(out,
+                "work of one model of \"%s\": scalar operations; least: each value once per "
+                "element\n",
+                p->module->name);
+    for (int i = 0; i < p->n_entries; i++) {
+        Sum s = {0};
+        add_entry(&s, &p->entries[i], 1);
+        text_printf(out,
+                    "@%s: %d kernels, %d evaluations, rounds %.0f, stored %.0f bytes, work "
+                    "%.0f, least %.0f, times reductions %.2f dear %.2f cheap %.2f\n",
+                    p->entries[i].graph->name, s.kernels, s.evaluations, s.rounds, s.stored,
+                    s.planned, s.least, s.reductions, s.dear, s.cheap);
+    }
+}

@@ -1,0 +1,64 @@
+/* How often a kernel computes each of its values, private to passes/: what the planner decides by and plan_check checks.
+ *
+ * The count follows what a back end does (docs/architecture.md, "Evaluating a node at an index"): a value is computed once
+ * for each distinct (index, guards) that it is asked for at, and each time in all rounds of the loops that stand round the
+ * innermost one which the index depends on. */
+#ifndef HFTAC_PASSES_WORK_H
+#define HFTAC_PASSES_WORK_H
+
+#include "passes/vfuse.h"
+
+/* WORK_TIMES: of a dear value per element; softmax and normalisations read their operand in two or three loops.  WORK_CHEAP:
+ * a value that costs no more to compute from memory is cheap: it may be computed WORK_CHEAP_TIMES in each round of the
+ * loops, whatever it has of elements, as a load costs about as much. */
+enum {
+    WORK_TIMES = 4,
+    WORK_CHEAP = 12,
+    WORK_CHEAP_TIMES = 8
+};
+
+/* Kernel or group: stores of `roots` over a nest of loops. */
+typedef struct WorkNest {
+    const Graph *graph;
+    KernelKind kind;
+    const Node *anchor; /* not KERNEL_EXPR: what the kernel computes in its own way */
+    int n_roots;
+    Node *const *roots;
+    const Shape *space;
+    const int *order;
+    int vector;
+    ReadFromMemory *external;
+    const void *context;
+} WorkNest;
+
+typedef struct Work {
+    Arena *arena;  /* of the tables */
+    double *times; /* by node id: evaluations of one element, in all loops; 0: not computed */
+    double *cost;  /* by node id, of what is computed: one element from what the nest reads */
+    Node **node;   /* what is computed, readers before what they read */
+    int n;
+    double rounds;   /* of all loops together */
+    int evaluations; /* of all values: what a back end writes code for */
+    const Node *
+        endless; /* asked for at more indices than any plan needs: the count ended there; or NULL */
+    struct Evaluation **asked; /* by node id, during a count */
+    uint64_t *waiting;
+    int n_nodes;
+} Work;
+
+/* For graphs of n nodes; good for any number of counts. */
+Work *work_new(Arena *a, int n);
+void work_count(Work *w, const WorkNest *nest);
+/* The first value, readers first, that a nest computes too often (passes/work.c says what that is); NULL: none. */
+const Node *work_excess(Work *w, const WorkNest *nest);
+
+/* Of what was counted last. */
+bool work_is_cheap(const Work *w, const Node *n);
+
+/* plan_work.c: the property that plan_check demands of an entry; the first violation as a sentence, or NULL. */
+const char *plan_work_check(const EntryPlan *e, Arena *a);
+
+/* In units of scalars.def: one element of n from elements of its operands. */
+double node_own_cost(const Node *n);
+
+#endif
