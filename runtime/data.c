@@ -1,5 +1,8 @@
 /* Data sets: tensors bound to the model's inputs, and checked.
  *
+ * A file's tensors are read into memory once, those that the model has, in the model's types;
+ * the file is closed and may then change or go.
+ *
  * Everything that can be wrong with data is found here, before training: all missing tensors
  * and wrong types and shapes in one message; then values that a conversion would lose; then
  * labels and indices outside the ranges that the descriptor's faults state. */
@@ -126,7 +129,6 @@ static void bind_input(Binder *b, int32_t i, const Source *s)
     }
     count_samples(b, in, s);
     DataInput *d = &b->data->inputs[i];
-    d->values = s->values;
     d->copies = in->is_each ? (int32_t)s->dims[0] : 1;
 }
 
@@ -192,6 +194,36 @@ static size_t elements_per_sample(const hftac_input_description *in)
     return n;
 }
 
+/* n elements, a piece at a time, so that no second copy of the data is ever whole. */
+static hftac_status convert_pieces(const Binder *b, int32_t i, const Source *s, size_t n)
+{
+    enum {
+        PIECE = 1 << 16
+    };
+    const hftac_input_description *in = &b->a->inputs[i];
+    const size_t from = hftac_type_bytes((hftac_type)s->type), to = hftac_type_bytes(in->type);
+    unsigned char *piece = s->values ? NULL : malloc(PIECE * from);
+    hftac_status status =
+        s->values || piece ? HFTAC_OK : hft_fail_memory("a piece of a tensor", PIECE * from);
+    for (size_t at = 0; at < n && !status; at += PIECE) {
+        const size_t count = n - at < PIECE ? n - at : PIECE;
+        const unsigned char *values = s->values ? s->values + at * from : piece;
+        size_t bad = 0;
+        if (!s->values)
+            status = hft_read_at(s->file, s->begin + at * from, piece, count * from);
+        if (!status && !hft_convert(s->type, values, in->type,
+                                    b->data->inputs[i].owned + at * to, count, &bad))
+            status = hft_fail(
+                HFTAC_DATA,
+                "%s: \"%s\" is of type %s, and %" PRId64 " in sample %" PRId64
+                " does not fit %s",
+                b->path, in->name, s->type_name, hft_integer_at(s->type, values, bad),
+                sample_of(b, in, at + bad, elements_per_sample(in)), hftac_type_text(in->type));
+    }
+    free(piece);
+    return status;
+}
+
 static hftac_status convert_input(Binder *b, int32_t i, const Source *s)
 {
     const hftac_input_description *in = &b->a->inputs[i];
@@ -199,22 +231,19 @@ static hftac_status convert_input(Binder *b, int32_t i, const Source *s)
     const size_t per_sample = elements_per_sample(in);
     const size_t n = per_sample * (in->batch_axis < 0 ? 1 : (size_t)b->data->samples);
     d->copy_bytes = n * hftac_type_bytes(in->type);
-    if (s->type == (int32_t)in->type)
+    const bool same = s->type == (int32_t)in->type;
+    if (same && s->values) {
+        d->values = s->values;
         return HFTAC_OK;
+    }
     const size_t all = n * (size_t)d->copies;
     uint64_t bytes;
     if (__builtin_mul_overflow(d->copy_bytes, (uint64_t)d->copies, &bytes) ||
         !(d->owned = malloc(bytes ? bytes : 1)))
-        return hft_fail_memory("a converted tensor", all);
+        return hft_fail_memory("a tensor of the data", bytes);
     d->values = d->owned;
-    size_t bad = 0;
-    if (hft_convert(s->type, s->values, in->type, d->owned, all, &bad))
-        return HFTAC_OK;
-    return hft_fail(HFTAC_DATA,
-                    "%s: \"%s\" is of type %s, and %" PRId64 " in sample %" PRId64
-                    " does not fit %s",
-                    b->path, in->name, s->type_name, hft_integer_at(s->type, s->values, bad),
-                    sample_of(b, in, bad, per_sample), hftac_type_text(in->type));
+    return same ? hft_read_at(s->file, s->begin, d->owned, bytes)
+                : convert_pieces(b, i, s, all);
 }
 
 static hftac_status check_range(const Binder *b, int32_t i, const HftacResult *r)
@@ -255,7 +284,7 @@ static hftac_status check_values(Binder *b)
 {
     hftac_status s = HFTAC_OK;
     for (int32_t i = 0; i < b->a->about.n_inputs && !s; i++) {
-        if (!b->data->inputs[i].values)
+        if (!b->data->inputs[i].copies)
             continue;
         s = convert_input(b, i, find_source(b, b->a->inputs[i].name));
         if (!s)
@@ -305,43 +334,48 @@ static hftac_status bind_sources(const hftac_array *a, hftac_data *d, const char
 static hftac_status open_safetensors(const hftac_array *a, hftac_data *d, const char *path,
                                      const hftac_data_options *o)
 {
-    hftac_status s = hft_st_open(path, &d->file);
+    StFile file;
+    hftac_status s = hft_st_open(path, &file);
     if (s)
         return s;
-    const int32_t n = d->file.n_tensors;
+    const int32_t n = file.n_tensors;
     Source *sources = calloc((size_t)n + 1, sizeof *sources);
-    if (!sources)
-        return hft_fail_memory("a data set", (uint64_t)n * sizeof *sources);
-    for (int32_t i = 0; i < n; i++) {
-        const StTensor *t = &d->file.tensors[i];
+    for (int32_t i = 0; i < n && sources; i++) {
+        const StTensor *t = &file.tensors[i];
         sources[i] = (Source){.name = t->name,
                               .type_name = t->type_name,
                               .type = t->type,
                               .rank = t->rank,
-                              .values = t->values};
+                              .file = &file.file,
+                              .begin = file.data_begin + t->begin};
         memcpy(sources[i].dims, t->dims, sizeof t->dims);
     }
-    s = bind_sources(a, d, path, o, sources, n);
+    s = sources ? bind_sources(a, d, path, o, sources, n)
+                : hft_fail_memory("a data set", (uint64_t)n * sizeof *sources);
+    if (!s)
+        s = hft_read_unchanged(&file.file);
     free(sources);
+    hft_st_close(&file);
     return s;
 }
 
 /* Files that are not there are missing tensors, as in a single file. */
-static hftac_status open_npy_files(const hftac_array *a, hftac_data *d, const char *folder,
+static hftac_status open_npy_files(const hftac_array *a, NpyFile *npy, const char *folder,
                                    Source *sources, int32_t *n)
 {
-    for (int32_t i = 0; i < d->n_inputs; i++) {
-        char path[4096];
-        const int length = snprintf(path, sizeof path, "%s/%s.npy", folder, a->inputs[i].name);
+    for (int32_t i = 0; i < a->about.n_inputs; i++) {
+        char *path = npy[i].path;
+        const int length =
+            snprintf(path, sizeof npy[i].path, "%s/%s.npy", folder, a->inputs[i].name);
         struct stat st;
-        if (length < 0 || length >= (int)sizeof path ||
+        if (length < 0 || length >= (int)sizeof npy[i].path ||
             (stat(path, &st) != 0 && errno == ENOENT))
             continue;
-        const hftac_status s = hft_npy_open(path, a->inputs[i].name, &d->npy[i]);
+        const hftac_status s = hft_npy_open(path, a->inputs[i].name, &npy[i]);
         if (s)
             return s;
-        sources[(*n)++] = d->npy[i].source;
-        sources[*n - 1].type_name = d->npy[i].type_name;
+        sources[(*n)++] = npy[i].source;
+        sources[*n - 1].type_name = npy[i].type_name;
     }
     return HFTAC_OK;
 }
@@ -350,16 +384,20 @@ static hftac_status open_npy(const hftac_array *a, hftac_data *d, const char *fo
                              const hftac_data_options *o)
 {
     Source *sources = calloc((size_t)d->n_inputs + 1, sizeof *sources);
-    d->npy = calloc((size_t)d->n_inputs + 1, sizeof *d->npy);
+    NpyFile *npy = calloc((size_t)d->n_inputs + 1, sizeof *npy);
     int32_t n = 0;
     hftac_status s =
-        sources && d->npy
-            ? HFTAC_OK
-            : hft_fail_memory("a data set", (uint64_t)d->n_inputs * sizeof *sources);
+        sources && npy ? HFTAC_OK
+                       : hft_fail_memory("a data set", (uint64_t)d->n_inputs * sizeof *sources);
     if (!s)
-        s = open_npy_files(a, d, folder, sources, &n);
+        s = open_npy_files(a, npy, folder, sources, &n);
     if (!s)
         s = bind_sources(a, d, folder, o, sources, n);
+    for (int32_t i = 0; i < n && !s; i++)
+        s = hft_read_unchanged(sources[i].file);
+    for (int32_t i = 0; i < d->n_inputs && npy; i++)
+        hft_read_close(&npy[i].file);
+    free(npy);
     free(sources);
     return s;
 }
@@ -477,11 +515,7 @@ void hftac_data_close(hftac_data *d)
         return;
     for (int32_t i = 0; i < d->n_inputs && d->inputs; i++)
         free(d->inputs[i].owned);
-    for (int32_t i = 0; i < d->n_inputs && d->npy; i++)
-        hft_npy_close(&d->npy[i]);
-    free(d->npy);
     free(d->inputs);
-    hft_st_close(&d->file);
     free(d);
 }
 

@@ -12,24 +12,26 @@ typedef struct Source {
     int32_t type;          /* hftac_type, or -1 for one that hftac does not know */
     int32_t rank;
     int64_t dims[HFTAC_MAX_DIMS];
-    const unsigned char *values; /* may be unaligned */
+    const unsigned char *values; /* may be unaligned; NULL: they stand in a file */
+    const ReadFile *file;
+    uint64_t begin; /* of the values in the file */
 } Source;
 
 /* What the data set has for one input: `copies` blocks (1, or one per slot), each a row per
  * sample. */
 typedef struct DataInput {
     const unsigned char *values; /* in the input's type; NULL: the data set lacks it */
-    unsigned char *owned;        /* if it was converted */
-    int32_t copies;
+    unsigned char *owned;        /* what was read or converted */
+    int32_t copies;              /* 0: the data set lacks it */
     size_t copy_bytes;
 } DataInput;
 
 /* A file of the .npy format. */
 typedef struct NpyFile {
-    void *map;
-    size_t map_bytes;
+    ReadFile file;
     Source source;
     char type_name[16];
+    char path[4096];
 } NpyFile;
 
 struct hftac_data {
@@ -37,8 +39,6 @@ struct hftac_data {
     int32_t n_models, n_inputs;
     int64_t first, samples;
     DataInput *inputs; /* [n_inputs] */
-    StFile file;
-    NpyFile *npy; /* [n_inputs], or NULL */
 };
 
 /* Converts n elements where no value is lost.  HFTAC_OK, or false and *bad is the first
@@ -49,8 +49,7 @@ bool hft_convert(int32_t from, const unsigned char *values, hftac_type to, unsig
 /* One element of an integer type. */
 int64_t hft_integer_at(int32_t type, const unsigned char *values, size_t i);
 
-/* Maps PATH; source's name is `name`. */
+/* Reads the header; source's name is `name`; `path` and `file` must stay where they are. */
 hftac_status hft_npy_open(const char *path, const char *name, NpyFile *file);
-void hft_npy_close(NpyFile *file);
 
 #endif

@@ -354,7 +354,9 @@ typedef struct hftac_tensor {
 /* Opens a .safetensors file, or a directory of NAME.npy files, with tensors named as the
  * inputs, and checks all of it: missing tensors, shapes, types, labels and indices out of
  * range.  Integers are converted where no value is lost.  Other tensors in the file are left
- * alone. The data set may be used with this array only, and closed before or after it. */
+ * alone, whatever their type.  The tensors are read into memory once and the file is closed:
+ * it may then change or go.  The data set may be used with this array only, and closed before
+ * or after it. */
 HFTAC_TRY hftac_data_open(const hftac_array *array, const char *path,
                           const hftac_data_options *options, hftac_data **data);
 /* The same from memory, which must stay until hftac_data_close. */

@@ -1,13 +1,9 @@
 /* Reading .npy files: magic, version, a Python dict with descr, fortran_order and shape, the
  * values. */
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "runtime/data.h"
 
@@ -78,70 +74,54 @@ static hftac_status read_dict(const char *path, NpyFile *f, const char *dict, si
     Source *s = &f->source;
     if (!read_shape(s, value_of(dict, "shape")))
         return damaged(path, "its shape cannot be read");
-    s->values = (const unsigned char *)f->map + data_begin;
+    s->file = &f->file;
+    s->begin = data_begin;
     if (s->type < 0)
         return HFTAC_OK; /* the caller refuses it by name */
     uint64_t bytes = hftac_type_bytes((hftac_type)s->type);
     for (int32_t k = 0; k < s->rank; k++)
         if (__builtin_mul_overflow(bytes, (uint64_t)s->dims[k], &bytes))
             return damaged(path, "the product of its dims overflows");
-    return bytes == f->map_bytes - data_begin
+    return bytes == f->file.bytes - data_begin
                ? HFTAC_OK
                : damaged(path, "its shape and its size disagree");
 }
 
 static hftac_status read_npy(const char *path, NpyFile *f)
 {
-    const unsigned char *p = f->map;
-    if (f->map_bytes < MAGIC_BYTES + 4 || memcmp(p, "\x93NUMPY", 6) != 0)
+    unsigned char p[MAGIC_BYTES + 4] = {0};
+    if (f->file.bytes < sizeof p)
+        return damaged(path, "it is too short for a header");
+    hftac_status s = hft_read_at(&f->file, 0, p, sizeof p);
+    if (s)
+        return s;
+    if (memcmp(p, "\x93NUMPY", 6) != 0)
         return damaged(path, "it has no header");
     const size_t width = p[6] == 1 ? 2 : 4; /* of the header's length */
     size_t length = p[8] | (size_t)p[9] << 8;
     if (width == 4)
         length |= (size_t)p[10] << 16 | (size_t)p[11] << 24;
     const size_t begin = MAGIC_BYTES + width;
-    if (p[6] < 1 || p[6] > 3 || length > f->map_bytes - begin || length > 65536)
+    if (p[6] < 1 || p[6] > 3 || length > f->file.bytes - begin || length > 65536)
         return damaged(path, "its header is longer than the file");
     char *dict = malloc(length + 1);
     if (!dict)
         return hft_fail_memory("a file's header", length);
-    memcpy(dict, p + begin, length);
     dict[length] = 0;
-    const hftac_status s = read_dict(path, f, dict, begin + length);
+    s = hft_read_at(&f->file, begin, dict, length);
+    if (!s)
+        s = read_dict(path, f, dict, begin + length);
     free(dict);
     return s;
 }
 
 hftac_status hft_npy_open(const char *path, const char *name, NpyFile *f)
 {
-    memset(f, 0, sizeof *f);
     f->source.name = name;
-    const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (fd < 0)
-        return hft_fail_file(path, "cannot open", errno);
-    struct stat st;
-    hftac_status s = HFTAC_OK;
-    if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode) || st.st_size < MAGIC_BYTES + 4)
-        s = damaged(path, "it is too short, or not a regular file");
-    if (!s) {
-        f->map_bytes = (size_t)st.st_size;
-        f->map = mmap(NULL, f->map_bytes, PROT_READ, MAP_PRIVATE, fd, 0);
-        if (f->map == MAP_FAILED) {
-            f->map = NULL;
-            s = hft_fail_file(path, "cannot map", errno);
-        }
-    }
-    close(fd);
+    hftac_status s = hft_read_open(path, &f->file);
     if (!s)
         s = read_npy(path, f);
     if (s)
-        hft_npy_close(f);
+        hft_read_close(&f->file);
     return s;
-}
-
-void hft_npy_close(NpyFile *f)
-{
-    if (f->map)
-        munmap(f->map, f->map_bytes);
-    f->map = NULL;
 }

@@ -5,13 +5,13 @@
  * every tensor's shape against its bytes, and all of them must fill the data part without a
  * gap or an overlap.  A tensor of a type that hftac does not know, or of more dims than it
  * has, is no mistake of the file: its offsets alone say how large it is, and only who wants
- * that tensor refuses it.  Values are read from a mapping of the file and may stand unaligned.
+ * that tensor refuses it.  Values are read tensor by tensor, when they are asked for.
  * Writing goes to a temporary file in the same folder, which is synced and renamed at the
  * end. */
 #ifndef HFTAC_RUNTIME_SAFETENSORS_H
 #define HFTAC_RUNTIME_SAFETENSORS_H
 
-#include "runtime/hftac.h"
+#include "runtime/read_file.h"
 
 typedef struct StTensor {
     const char *name;
@@ -20,18 +20,20 @@ typedef struct StTensor {
     int32_t rank;          /* may be over HFTAC_MAX_DIMS: then dims are the first of them */
     int64_t dims[HFTAC_MAX_DIMS];
     uint64_t begin, bytes; /* in the data part */
-    const unsigned char *values;
 } StTensor;
 
 typedef struct StFile {
-    void *map;
-    size_t map_bytes;
+    ReadFile file;
+    uint64_t data_begin;
     void *json; /* the header; owns the names */
     StTensor *tensors;
     int32_t n_tensors;
 } StFile;
 
+/* Reads the header alone; `path` must stay. */
 hftac_status hft_st_open(const char *path, StFile *file);
+/* All of a tensor's values into memory that malloc gives (NULL on failure). */
+hftac_status hft_st_read(const StFile *file, const StTensor *tensor, unsigned char **values);
 void hft_st_close(StFile *file);
 const StTensor *hft_st_find(const StFile *file, const char *name);
 /* A value of __metadata__, or NULL. */

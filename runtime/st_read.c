@@ -4,16 +4,11 @@
  * nesting; then the JSON library reads it (refusing duplicate keys and what is not UTF-8);
  * then each tensor is checked by itself, then all against each other.  What is allocated is
  * never more than a small multiple of the file's size. */
-#include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <jansson.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "runtime/error.h"
 #include "runtime/safetensors.h"
@@ -56,32 +51,7 @@ static hftac_status damaged_tensor(const char *path, const char *name, const cha
                     name, what);
 }
 
-/* ---- The file and its header ---- */
-
-static hftac_status map_file(const char *path, StFile *f)
-{
-    const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (fd < 0)
-        return hft_fail_file(path, "cannot open", errno);
-    struct stat st;
-    hftac_status s = HFTAC_OK;
-    if (fstat(fd, &st) != 0)
-        s = hft_fail_file(path, "cannot read", errno);
-    else if (!S_ISREG(st.st_mode))
-        s = hft_fail(HFTAC_FILE, "%s: cannot read: it is not a regular file", path);
-    else if (st.st_size < LENGTH_BYTES + 2)
-        s = damaged(path, "it is too short for a header");
-    if (!s) {
-        f->map_bytes = (size_t)st.st_size;
-        f->map = mmap(NULL, f->map_bytes, PROT_READ, MAP_PRIVATE, fd, 0);
-        if (f->map == MAP_FAILED) {
-            f->map = NULL;
-            s = hft_fail_file(path, "cannot map", errno);
-        }
-    }
-    close(fd);
-    return s;
-}
+/* ---- The header ---- */
 
 /* Depth of objects and lists outside strings. */
 static bool nests_too_deep(const char *text, size_t n)
@@ -106,15 +76,8 @@ static bool nests_too_deep(const char *text, size_t n)
     return false;
 }
 
-static hftac_status read_header(const char *path, StFile *f, uint64_t *data_begin)
+static hftac_status parse_header(const char *path, StFile *f, const char *text, size_t length)
 {
-    uint64_t length;
-    memcpy(&length, f->map, sizeof length);
-    if (length > f->map_bytes - LENGTH_BYTES)
-        return damaged(path, "its header is said to be longer than the file");
-    if (length > MAX_HEADER)
-        return damaged(path, "its header is longer than 100 MB");
-    const char *text = (const char *)f->map + LENGTH_BYTES;
     if (length < 2 || text[0] != '{')
         return damaged(path, "its header is not a JSON object");
     if (nests_too_deep(text, length))
@@ -127,9 +90,31 @@ static hftac_status read_header(const char *path, StFile *f, uint64_t *data_begi
         return hft_fail(HFTAC_DATA, "%s: damaged safetensors file: header: %s at byte %d", path,
                         error.text, error.position);
     }
-    *data_begin = LENGTH_BYTES + length;
     return json_is_object((json_t *)f->json) ? HFTAC_OK
                                              : damaged(path, "its header is not a JSON object");
+}
+
+static hftac_status read_header(const char *path, StFile *f)
+{
+    uint64_t length;
+    if (f->file.bytes < LENGTH_BYTES + 2)
+        return damaged(path, "it is too short for a header");
+    hftac_status s = hft_read_at(&f->file, 0, &length, sizeof length);
+    if (s)
+        return s;
+    if (length > f->file.bytes - LENGTH_BYTES)
+        return damaged(path, "its header is said to be longer than the file");
+    if (length > MAX_HEADER)
+        return damaged(path, "its header is longer than 100 MB");
+    char *text = malloc(length ? length : 1);
+    if (!text)
+        return hft_fail_memory("a file's header", length);
+    s = hft_read_at(&f->file, LENGTH_BYTES, text, length);
+    if (!s)
+        s = parse_header(path, f, text, length);
+    free(text);
+    f->data_begin = LENGTH_BYTES + length;
+    return s;
 }
 
 /* ---- Tensors ---- */
@@ -271,9 +256,9 @@ static hftac_status check_places(const char *path, const StFile *f, uint64_t dat
     return s;
 }
 
-static hftac_status read_tensors(const char *path, StFile *f, uint64_t data_begin)
+static hftac_status read_tensors(const char *path, StFile *f)
 {
-    const uint64_t data_bytes = f->map_bytes - data_begin;
+    const uint64_t data_bytes = f->file.bytes - f->data_begin;
     const size_t rows = json_object_size(f->json);
     f->tensors = calloc(rows ? rows : 1, sizeof *f->tensors);
     if (!f->tensors)
@@ -289,7 +274,6 @@ static hftac_status read_tensors(const char *path, StFile *f, uint64_t data_begi
             StTensor *t = &f->tensors[f->n_tensors];
             t->name = key;
             s = read_tensor(path, t, row, data_bytes);
-            t->values = (const unsigned char *)f->map + data_begin + t->begin;
             f->n_tensors++;
         }
         if (s)
@@ -301,21 +285,32 @@ static hftac_status read_tensors(const char *path, StFile *f, uint64_t data_begi
 hftac_status hft_st_open(const char *path, StFile *f)
 {
     memset(f, 0, sizeof *f);
-    uint64_t data_begin = 0;
-    hftac_status s = map_file(path, f);
+    hftac_status s = hft_read_open(path, &f->file);
     if (!s)
-        s = read_header(path, f, &data_begin);
+        s = read_header(path, f);
     if (!s)
-        s = read_tensors(path, f, data_begin);
+        s = read_tensors(path, f);
     if (s)
         hft_st_close(f);
     return s;
 }
 
+hftac_status hft_st_read(const StFile *f, const StTensor *t, unsigned char **values)
+{
+    *values = malloc(t->bytes ? t->bytes : 1);
+    if (!*values)
+        return hft_fail_memory("a tensor", t->bytes);
+    const hftac_status s = hft_read_at(&f->file, f->data_begin + t->begin, *values, t->bytes);
+    if (s) {
+        free(*values);
+        *values = NULL;
+    }
+    return s;
+}
+
 void hft_st_close(StFile *f)
 {
-    if (f->map)
-        munmap(f->map, f->map_bytes);
+    hft_read_close(&f->file);
     json_decref(f->json);
     free(f->tensors);
     memset(f, 0, sizeof *f);

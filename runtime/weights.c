@@ -222,40 +222,69 @@ static hftac_status check_keys(const hftac_array *a, const char *path, const StF
     return hft_report_fail(&report, HFTAC_DATA, head);
 }
 
-/* To `values`, in the parameter's type. */
-static void convert_real(const hftac_param_description *p, const StTensor *t,
-                         unsigned char *values)
+/* f32 to f64 or back. */
+static void convert_real(const unsigned char *from, unsigned char *to, bool widen, size_t n)
 {
-    if (t->type == (int32_t)p->type) {
-        memcpy(values, t->values, t->bytes);
-        return;
-    }
-    const size_t n = p->bytes / hftac_type_bytes(p->type);
     for (size_t i = 0; i < n; i++) {
         float narrow;
         double wide;
-        if (t->type == HFTAC_F64) {
-            memcpy(&wide, t->values + i * sizeof wide, sizeof wide);
-            narrow = (float)wide;
-            memcpy(values + i * sizeof narrow, &narrow, sizeof narrow);
-        } else {
-            memcpy(&narrow, t->values + i * sizeof narrow, sizeof narrow);
+        if (widen) {
+            memcpy(&narrow, from + i * sizeof narrow, sizeof narrow);
             wide = (double)narrow;
-            memcpy(values + i * sizeof wide, &wide, sizeof wide);
+            memcpy(to + i * sizeof wide, &wide, sizeof wide);
+        } else {
+            memcpy(&wide, from + i * sizeof wide, sizeof wide);
+            narrow = (float)wide;
+            memcpy(to + i * sizeof narrow, &narrow, sizeof narrow);
         }
     }
 }
 
-static void take_values(hftac_array *a, int32_t model, const StFile *f, unsigned char *buffer)
+/* To `values`, in the parameter's type. */
+static hftac_status read_param(const hftac_param_description *p, const StFile *f,
+                               const StTensor *t, unsigned char *values)
 {
-    hft_initialize_model(a, model);
-    for (int32_t i = 0; i < a->about.n_params; i++) {
-        const StTensor *t = is_saved(&a->params[i]) ? hft_st_find(f, a->params[i].name) : NULL;
-        if (!t)
-            continue;
-        convert_real(&a->params[i], t, buffer);
-        hft_param_write(a, i, model, buffer);
+    if (t->type == (int32_t)p->type)
+        return hft_read_at(&f->file, f->data_begin + t->begin, values, p->bytes);
+    unsigned char *raw;
+    const hftac_status s = hft_st_read(f, t, &raw);
+    if (!s)
+        convert_real(raw, values, p->type == HFTAC_F64,
+                     (size_t)(p->bytes / hftac_type_bytes(p->type)));
+    free(raw);
+    return s;
+}
+
+/* The tensor in the file that this parameter takes its values from, or NULL. */
+static const StTensor *saved_tensor(const hftac_array *a, int32_t i, const StFile *f)
+{
+    return is_saved(&a->params[i]) ? hft_st_find(f, a->params[i].name) : NULL;
+}
+
+/* Reads all of the file before it changes anything. */
+static hftac_status take_values(hftac_array *a, int32_t lo, int32_t hi, const StFile *f)
+{
+    uint64_t bytes = 1;
+    for (int32_t i = 0; i < a->about.n_params; i++)
+        bytes += a->params[i].bytes;
+    unsigned char *values = malloc(bytes), *at = values;
+    hftac_status s = values ? HFTAC_OK : hft_fail_memory("a model's parameters", bytes);
+    for (int32_t i = 0; i < a->about.n_params && !s; at += a->params[i++].bytes) {
+        const StTensor *t = saved_tensor(a, i, f);
+        if (t)
+            s = read_param(&a->params[i], f, t, at);
     }
+    if (!s)
+        s = hft_read_unchanged(&f->file);
+    for (int32_t b = lo; b < hi && !s; b++) {
+        hft_initialize_model(a, b);
+        at = values;
+        for (int32_t i = 0; i < a->about.n_params; at += a->params[i++].bytes)
+            if (saved_tensor(a, i, f))
+                hft_param_write(a, i, b, at);
+    }
+    free(values);
+    return s;
 }
 
 /* Loads into models lo <= b < hi, or only checks if lo == hi. */
@@ -268,15 +297,8 @@ static hftac_status load_file(hftac_array *a, int32_t lo, int32_t hi, const char
     if (s)
         return s;
     s = check_keys(a, path, &f, options ? options : &defaults);
-    uint64_t largest = 1;
-    for (int32_t i = 0; i < a->about.n_params; i++)
-        largest = a->params[i].bytes > largest ? a->params[i].bytes : largest;
-    unsigned char *buffer = s ? NULL : malloc(largest);
-    if (!s && !buffer)
-        s = hft_fail_memory("a parameter", largest);
-    for (int32_t b = lo; b < hi && !s; b++)
-        take_values(a, b, &f, buffer);
-    free(buffer);
+    if (!s && lo < hi)
+        s = take_values(a, lo, hi, &f);
     hft_st_close(&f);
     return s;
 }
