@@ -171,10 +171,10 @@ void vfuse_graph(Fuse *f)
 {
     f->work = work_new(f->scratch, f->n);
     f->too_often = arena_array(f->scratch, (size_t)f->n + 1, sizeof *f->too_often);
-    do
+    do {
+        f->like = arena_array(f->scratch, (size_t)f->n + 1, sizeof *f->like);
         vfuse_choose(f);
-    while (!vfuse_groups(f));
-    vfuse_merge(f);
+    } while (!vfuse_groups(f) || !vfuse_merge(f));
     vfuse_kernels(f);
     memory_plan(f->entry, f->optimize);
 }
@@ -192,7 +192,6 @@ static void plan_entry(Plan *p, EntryPlan *e, Graph *g, const Target *t)
               .graph = g,
               .optimize = t->optimize > 0,
               .n = g->n_nodes};
-    f.like = arena_array(f.scratch, (size_t)f.n + 1, sizeof *f.like);
     graph_foreach (g, n)
         if (leaf_in_memory(n))
             e->buffer[n->id] = place_leaf(&f, n);

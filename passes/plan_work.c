@@ -11,17 +11,15 @@
 #include "ir/shape.h"
 #include "passes/work.h"
 
-typedef struct Total {
-    Work *work;    /* of the last kernel */
-    double *times; /* by node id, of all kernels */
-    bool *cheap;   /* in each kernel that computes it */
-    Arena *arena;
-} Total;
-
 typedef struct OneKernel {
     const EntryPlan *entry;
     const Kernel *kernel;
 } OneKernel;
+
+static double elements_of(const Node *n)
+{
+    return (double)shape_count(&n->type.shape);
+}
 
 static bool stores(const Kernel *k, const Node *n, const Buffer *to)
 {
@@ -39,10 +37,10 @@ static bool is_loaded(const void *context, const Node *n)
 }
 
 /* Adds what the kernel computes; returns what it computes too often, or NULL. */
-static const Node *count_kernel(Total *t, const EntryPlan *e, const Kernel *k)
+static const Node *count_kernel(WorkTotals *t, Work *w, const EntryPlan *e, const Kernel *k)
 {
     const OneKernel context = {e, k};
-    Node **roots = arena_array(t->arena, (size_t)k->n_stores + 1, sizeof *roots);
+    Node **roots = arena_array(w->arena, (size_t)k->n_stores + 1, sizeof *roots);
     for (int i = 0; i < k->n_stores; i++)
         roots[i] = k->stores[i].value;
     const WorkNest nest = {.graph = e->graph,
@@ -53,59 +51,38 @@ static const Node *count_kernel(Total *t, const EntryPlan *e, const Kernel *k)
                            .vector = k->vector,
                            .external = is_loaded,
                            .context = &context};
-    const Node *excess = work_excess(t->work, &nest);
-    for (int i = 0; i < t->work->n; i++) {
-        const int id = t->work->node[i]->id;
-        t->cheap[id] |= work_is_cheap(t->work, t->work->node[i]);
-        t->times[id] += t->work->times[id];
-    }
+    const Node *excess = work_excess(w, &nest);
+    work_totals_add(t, w);
     return excess;
 }
 
-static Total total_new(Arena *a, const EntryPlan *e)
+static const char *too_often(Arena *a, const char *where, const Node *n, double times)
 {
-    const size_t n = (size_t)e->graph->n_nodes + 1;
-    return (Total){.work = work_new(a, e->graph->n_nodes),
-                   .times = arena_array(a, n, sizeof(double)),
-                   .cheap = arena_array(a, n, sizeof(bool)),
-                   .arena = a};
+    return arena_printf(a, "%s computes %%%s too often: %g times per element", where, n->name,
+                        times);
 }
 
-static double elements_of(const Node *n)
+static const char *check_entry(const EntryPlan *e, Arena *a, Arena *scratch)
 {
-    return (double)shape_count(&n->type.shape);
-}
-
-static double per_element(const Total *t, const Node *n)
-{
-    return t->times[n->id] / elements_of(n);
-}
-
-static const char *too_often(const Total *t, const Graph *g, Arena *a)
-{
-    graph_foreach (g, n) {
-        const double most =
-            node_kind(n) == KIND_EXPR || node_kind(n) == KIND_INDEX ? WORK_TIMES : 1;
-        if (node_kind(n) != KIND_VIEW && !t->cheap[n->id] && per_element(t, n) > most)
-            return arena_printf(a, "%%%s is computed %g times per element", n->name,
-                                per_element(t, n));
+    Work *w = work_new(scratch, e->graph->n_nodes);
+    WorkTotals t = work_totals(scratch, e->graph->n_nodes);
+    for (int k = 0; k < e->n_kernels; k++) {
+        const Kernel *kernel = &e->kernels[k];
+        const Node *excess = kernel->loop ? NULL : count_kernel(&t, w, e, kernel);
+        if (excess)
+            return too_often(a, arena_printf(a, "kernel %s", kernel->name), excess,
+                             w->times[excess->id] / elements_of(excess));
     }
+    graph_foreach (e->graph, n)
+        if (work_totals_exceed(&t, n))
+            return too_often(a, "the entry", n, work_per_element(&t, n));
     return NULL;
 }
 
 const char *plan_work_check(const EntryPlan *e, Arena *a)
 {
     Arena *scratch = arena_new();
-    Total t = total_new(scratch, e);
-    const char *wrong = NULL;
-    for (int k = 0; k < e->n_kernels && !wrong; k++) {
-        const Node *excess = e->kernels[k].loop ? NULL : count_kernel(&t, e, &e->kernels[k]);
-        if (excess)
-            wrong = arena_printf(a, "kernel %s computes %%%s too often (%g times per element)",
-                                 e->kernels[k].name, excess->name,
-                                 t.work->times[excess->id] / elements_of(excess));
-    }
-    wrong = wrong ? wrong : too_often(&t, e->graph, a);
+    const char *wrong = check_entry(e, a, scratch);
     arena_free(scratch);
     return wrong;
 }
@@ -147,7 +124,7 @@ static void add_most(double *most, double times)
     *most = times > *most ? times : *most;
 }
 
-static void add_values(Sum *s, const Total *t, const Graph *g, double rounds)
+static void add_values(Sum *s, const WorkTotals *t, const Graph *g, double rounds)
 {
     graph_foreach (g, n) {
         if (t->times[n->id] == 0)
@@ -155,9 +132,9 @@ static void add_values(Sum *s, const Total *t, const Graph *g, double rounds)
         s->planned += rounds * t->times[n->id] * element_cost(n);
         s->least += rounds * elements_of(n) * element_cost(n);
         if (node_kind(n) == KIND_REDUCE)
-            add_most(&s->reductions, per_element(t, n));
+            add_most(&s->reductions, work_per_element(t, n));
         else if (node_kind(n) == KIND_EXPR)
-            add_most(t->cheap[n->id] ? &s->cheap : &s->dear, per_element(t, n));
+            add_most(t->cheap[n->id] ? &s->cheap : &s->dear, work_per_element(t, n));
     }
 }
 
@@ -165,7 +142,8 @@ static void add_values(Sum *s, const Total *t, const Graph *g, double rounds)
 static void add_entry(Sum *s, const EntryPlan *e, double rounds)
 {
     Arena *scratch = arena_new();
-    Total t = total_new(scratch, e);
+    Work *w = work_new(scratch, e->graph->n_nodes);
+    WorkTotals t = work_totals(scratch, e->graph->n_nodes);
     for (int k = 0; k < e->n_kernels; k++) {
         const Kernel *kernel = &e->kernels[k];
         s->kernels++;
@@ -173,9 +151,9 @@ static void add_entry(Sum *s, const EntryPlan *e, double rounds)
             add_entry(s, kernel->loop->body, rounds * (double)kernel->loop->count);
             continue;
         }
-        count_kernel(&t, e, kernel);
-        s->evaluations += t.work->evaluations;
-        s->rounds += rounds * t.work->rounds;
+        count_kernel(&t, w, e, kernel);
+        s->evaluations += w->evaluations;
+        s->rounds += rounds * w->rounds;
         for (int i = 0; i < kernel->n_stores; i++)
             s->stored += rounds * (double)kernel->stores[i].to->bytes;
     }

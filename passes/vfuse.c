@@ -378,15 +378,16 @@ static void merge_all(Fuse *f, Fits *one, Fits *other)
     }
 }
 
-void vfuse_merge(Fuse *f)
+bool vfuse_merge(Fuse *f)
 {
     if (f->optimize)
         merge_all(f, fit_update_part, fit_update);
     order_states(f);
-    if (!f->optimize)
-        return;
-    merge_all(f, fit_epilogue, NULL);
-    merge_all(f, fit_chain, fit_neighbours);
-    merge_pairs(f, fit_scalars);
-    merge_all(f, fit_inside, NULL);
+    if (f->optimize) {
+        merge_all(f, fit_epilogue, NULL);
+        merge_all(f, fit_chain, fit_neighbours);
+        merge_pairs(f, fit_scalars);
+        merge_all(f, fit_inside, NULL);
+    }
+    return groups_fit(f);
 }

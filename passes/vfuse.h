@@ -133,7 +133,8 @@ void vfuse_prepare(Graph *g);
 void vfuse_choose(Fuse *f);
 /* false: a group computes something too often; that is noted, and the values are to be chosen again. */
 bool vfuse_groups(Fuse *f);
-void vfuse_merge(Fuse *f);
+/* false: as vfuse_groups. */
+bool vfuse_merge(Fuse *f);
 /* Fills kernels, buffer, results of the entry. */
 void vfuse_kernels(Fuse *f);
 
@@ -142,6 +143,8 @@ void vfuse_kernels(Fuse *f);
 bool group_try_merge(Fuse *f, int a, int b);
 /* Finds space, loops, reads of a group; false if no loop nest does it. */
 bool group_settle(Fuse *f, int g);
+/* Do all of them together compute nothing too often? */
+bool groups_fit(Fuse *f);
 int group_new(Fuse *f, KernelKind kind, bool per_model);
 void group_add_item(Fuse *f, Group *g, Item item);
 /* Must a come before b?  Follows all edges; via_direct: count the edge a -> b itself. */

@@ -420,6 +420,24 @@ static bool work_fits(Fuse *f, int id)
     return !f->excess;
 }
 
+/* Over all kernels; what is computed too often is noted. */
+bool groups_fit(Fuse *f)
+{
+    bool fine = true;
+    WorkTotals t = work_totals(f->scratch, f->n);
+    for (int i = 0; i < f->n_groups; i++)
+        if (!f->groups[i].dead && f->groups[i].kind != KERNEL_LOOP) {
+            work_fits(f, i);
+            work_totals_add(&t, f->work);
+        }
+    graph_foreach (f->graph, n)
+        if (!f->too_often[n->id] && work_totals_exceed(&t, n)) {
+            f->too_often[n->id] = true;
+            fine = false;
+        }
+    return fine;
+}
+
 bool group_settle(Fuse *f, int id)
 {
     Group *g = &f->groups[id];

@@ -241,7 +241,6 @@ void loop_plan_body(Fuse *outer, const Group *g)
               .optimize = outer->optimize,
               .region = g->per_model ? REGION_MODELS : REGION_SHARED,
               .n = body->n_nodes};
-    f.like = arena_array(f.scratch, (size_t)f.n + 1, sizeof *f.like);
     BodyPlan p = {.outer = outer, .fuse = &f, .loop = g->anchor, .plan = l, .group = g};
     find_buffers(&p);
     vfuse_graph(&f);

@@ -7,7 +7,8 @@
  * What is too often?
  *   a reduction   above once per element: its loops would run again
  *   an expression above WORK_TIMES per element, if it is dear; what costs no more than WORK_CHEAP to compute from memory
- *                 may also be computed WORK_CHEAP_TIMES in each round of the nest's loops, as a load costs about as much */
+ *                 may also be computed WORK_CHEAP_TIMES in each round of the nest's loops, as a load costs about as much
+ *   Over all kernels of an entry the same holds of reductions and dear expressions. */
 #include "passes/work.h"
 
 #include <string.h>
@@ -429,16 +430,19 @@ double node_own_cost(const Node *n)
     }
 }
 
-/* A reduction is not part of what its readers cost: it has a bound of its own. */
+/* What one evaluation of n costs, the operands' evaluations shared out among n's.  A reduction is not part of that: it has a
+ * bound of its own. */
 static void add_costs(Work *w)
 {
     for (int i = w->n - 1; i >= 0; i--) {
         const Node *n = w->node[i];
-        const bool own = node_kind(n) == KIND_EXPR || node_kind(n) == KIND_INDEX;
-        w->cost[n->id] = own ? node_own_cost(n) : 0;
-        for (int k = 0; k < n->n_in && node_kind(n) != KIND_REDUCE; k++)
-            if (w->times[n->in[k]->id] > 0)
-                w->cost[n->id] += w->cost[n->in[k]->id];
+        const bool reduction = node_kind(n) == KIND_REDUCE;
+        w->cost[n->id] = reduction ? 0 : node_own_cost(n);
+        for (int k = 0; k < n->n_in && !reduction; k++) {
+            const double share = w->times[n->in[k]->id] / w->times[n->id];
+            if (share > 0)
+                w->cost[n->id] += w->cost[n->in[k]->id] * (share < 1 ? share : 1);
+        }
     }
 }
 
@@ -468,4 +472,39 @@ const Node *work_excess(Work *w, const WorkNest *nest)
             return n;
     }
     return NULL;
+}
+
+WorkTotals work_totals(Arena *a, int n)
+{
+    return (WorkTotals){.times = arena_array(a, (size_t)n + 1, sizeof(double)),
+                        .cheap = arena_array(a, (size_t)n + 1, sizeof(bool))};
+}
+
+void work_totals_add(WorkTotals *t, const Work *w)
+{
+    for (int i = 0; i < w->n; i++) {
+        const Node *n = w->node[i];
+        t->times[n->id] += w->times[n->id];
+        t->cheap[n->id] |= work_is_cheap(w, n);
+    }
+}
+
+double work_per_element(const WorkTotals *t, const Node *n)
+{
+    return t->times[n->id] / (double)shape_count(&n->type.shape);
+}
+
+bool work_totals_exceed(const WorkTotals *t, const Node *n)
+{
+    switch (node_kind(n)) {
+    case KIND_EXPR:
+    case KIND_INDEX:
+        return !t->cheap[n->id] && work_per_element(t, n) > WORK_TIMES;
+    case KIND_REDUCE:
+    case KIND_CONTRACT:
+    case KIND_SCATTER:
+        return work_per_element(t, n) > 1;
+    default:
+        return false;
+    }
 }

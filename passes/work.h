@@ -55,6 +55,19 @@ const Node *work_excess(Work *w, const WorkNest *nest);
 /* Of what was counted last. */
 bool work_is_cheap(const Work *w, const Node *n);
 
+/* Over all kernels of an entry. */
+typedef struct WorkTotals {
+    double *times; /* by node id: evaluations */
+    bool *cheap;   /* in one of the kernels that compute it at least */
+} WorkTotals;
+
+WorkTotals work_totals(Arena *a, int n);
+/* Adds what was counted last. */
+void work_totals_add(WorkTotals *t, const Work *w);
+/* Is n computed too often, over all kernels? */
+bool work_totals_exceed(const WorkTotals *t, const Node *n);
+double work_per_element(const WorkTotals *t, const Node *n);
+
 /* plan_work.c: the property that plan_check demands of an entry; the first violation as a sentence, or NULL. */
 const char *plan_work_check(const EntryPlan *e, Arena *a);
 
