@@ -119,7 +119,7 @@ hftac_status hftac_set_hyper(hftac_array *a, hftac_hyper hyper, int32_t model, d
     if (h->is_integer && (value != floor(value) || fabs(value) > 9007199254740992.0))
         return hft_fail(HFTAC_DATA, "hyper %s of model %d must be an integer, not %.17g",
                         h->name, model, value);
-    a->hyper_values[(size_t)model * a->m->n_hypers + (size_t)hyper] = value;
+    a->hyper_values[(size_t)model * (size_t)a->about.n_hypers + (size_t)hyper] = value;
     return HFTAC_OK;
 }
 
@@ -131,7 +131,7 @@ hftac_status hftac_get_hyper(const hftac_array *a, hftac_hyper hyper, int32_t mo
     const hftac_status s =
         check_access(a, model, hyper, a ? a->about.n_hypers : 0, "hyper", value);
     if (!s)
-        *value = a->hyper_values[(size_t)model * a->m->n_hypers + (size_t)hyper];
+        *value = a->hyper_values[(size_t)model * (size_t)a->about.n_hypers + (size_t)hyper];
     return s;
 }
 
@@ -259,7 +259,7 @@ static void walk_state(const HftacState *state, const Walk *w)
 
 static unsigned char *state_of(const hftac_array *a, const HftacState *s, int32_t model)
 {
-    return a->state + (size_t)model * a->m->state_bytes + s->offset;
+    return a->state + (size_t)model * a->m->variant->state_bytes + s->offset;
 }
 
 void hft_param_read(const hftac_array *a, int32_t param, int32_t model, void *values)
@@ -414,10 +414,10 @@ hftac_status hftac_set_epoch(hftac_array *a, int64_t epoch)
 /* The state from which a schedule takes the metric that the epoch ended with. */
 static int32_t find_watched(const hftac_array *a)
 {
-    for (uint32_t i = 0; i < a->m->n_states; i++) {
+    for (uint32_t i = 0; i < a->m->variant->n_states; i++) {
         const HftacState *s = hft_model_state(a->m, i);
-        if (!strcmp(s->name, "schedule.metric") && s->shape.dtype == HFTAC_DT_F64 &&
-            s->shape.rank == 0)
+        if (!strcmp(hft_model_text(a->m, s->name), "schedule.metric") &&
+            s->shape.dtype == HFTAC_DT_F64 && s->shape.rank == 0)
             return (int32_t)i;
     }
     return -1;

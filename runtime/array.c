@@ -52,6 +52,17 @@ static bool block(unsigned char **out, const char *what, uint64_t bytes)
 
 /* ---- Descriptions ---- */
 
+/* How many rows a section of the file has. */
+static uint32_t rows(const hftac_array *a, int tag)
+{
+    return a->m->table[tag].n;
+}
+
+static const char *text_of(const hftac_array *a, HftacText text)
+{
+    return hft_model_text(a->m, text);
+}
+
 static void describe_shape(const HftacShape *shape, hftac_type *type, int32_t *rank,
                            int64_t dims[HFTAC_MAX_DIMS], uint64_t *bytes)
 {
@@ -69,13 +80,13 @@ bool hft_entry_reads(const hftac_array *a, int which, int32_t input)
 
 static bool describe_inputs(hftac_array *a)
 {
-    if (!table(&a->inputs, a->m->n_inputs, sizeof *a->inputs))
+    if (!table(&a->inputs, rows(a, HFTAC_SECTION_INPUTS), sizeof *a->inputs))
         return false;
-    for (uint32_t i = 0; i < a->m->n_inputs; i++) {
+    for (uint32_t i = 0; i < rows(a, HFTAC_SECTION_INPUTS); i++) {
         const HftacInput *in = hft_model_input(a->m, i);
         hftac_input_description *d = &a->inputs[i];
         *d = (hftac_input_description){
-            .name = in->name,
+            .name = text_of(a, in->name),
             .batch_axis = in->batch_axis,
             .is_target = in->is_target != 0,
             .is_each = in->is_each != 0,
@@ -90,19 +101,20 @@ static bool describe_inputs(hftac_array *a)
 
 static bool describe_hypers(hftac_array *a)
 {
-    if (!table(&a->hypers, a->m->n_hypers, sizeof *a->hypers))
+    if (!table(&a->hypers, rows(a, HFTAC_SECTION_HYPERS), sizeof *a->hypers))
         return false;
-    for (uint32_t i = 0; i < a->m->n_hypers; i++) {
+    for (uint32_t i = 0; i < rows(a, HFTAC_SECTION_HYPERS); i++) {
         const HftacHyper *h = hft_model_hyper(a->m, i);
-        a->hypers[i] = (hftac_hyper_description){.name = h->name,
-                                                 .value = h->value,
-                                                 .is_integer = h->is_integer != 0,
-                                                 .domain = (hftac_domain)h->domain,
-                                                 .lo = h->lo,
-                                                 .hi = h->hi,
-                                                 .step = h->step,
-                                                 .n_set = (int64_t)h->n_set,
-                                                 .set = h->set};
+        a->hypers[i] = (hftac_hyper_description){
+            .name = text_of(a, h->name),
+            .value = h->value,
+            .is_integer = h->is_integer != 0,
+            .domain = (hftac_domain)h->domain,
+            .lo = h->lo,
+            .hi = h->hi,
+            .step = h->step,
+            .n_set = (int64_t)h->n_set,
+            .set = h->n_set ? hft_model_row(a->m, HFTAC_SECTION_REALS, h->first_set) : NULL};
     }
     return true;
 }
@@ -110,16 +122,16 @@ static bool describe_hypers(hftac_array *a)
 static bool describe_params(hftac_array *a)
 {
     a->step_param = -1;
-    if (!table(&a->params, a->m->n_states, sizeof *a->params))
+    if (!table(&a->params, a->m->variant->n_states, sizeof *a->params))
         return false;
-    for (uint32_t i = 0; i < a->m->n_states; i++) {
+    for (uint32_t i = 0; i < a->m->variant->n_states; i++) {
         const HftacState *s = hft_model_state(a->m, i);
         hftac_param_description *d = &a->params[i];
-        d->name = s->name;
+        d->name = text_of(a, s->name);
         d->role = (hftac_role)s->role;
         describe_shape(&s->shape, &d->type, &d->rank, d->dims, &d->bytes);
         if (s->role == HFTAC_ROLE_COUNTER && d->type == HFTAC_I64 && d->rank == 0 &&
-            strcmp(s->name, "$step") == 0)
+            strcmp(d->name, "$step") == 0)
             a->step_param = (int32_t)i;
     }
     return true;
@@ -127,12 +139,12 @@ static bool describe_params(hftac_array *a)
 
 static bool describe_outputs(hftac_array *a)
 {
-    if (!table(&a->outputs, a->m->n_outputs, sizeof *a->outputs))
+    if (!table(&a->outputs, rows(a, HFTAC_SECTION_OUTPUTS), sizeof *a->outputs))
         return false;
-    for (uint32_t i = 0; i < a->m->n_outputs; i++) {
+    for (uint32_t i = 0; i < rows(a, HFTAC_SECTION_OUTPUTS); i++) {
         const HftacOutput *o = hft_model_output(a->m, i);
         hftac_output_description *d = &a->outputs[i];
-        d->name = o->name;
+        d->name = text_of(a, o->name);
         d->batch_axis = o->batch_axis;
         d->per_sample = o->per_sample;
         describe_shape(&o->shape, &d->type, &d->rank, d->dims, &d->bytes);
@@ -174,8 +186,8 @@ static bool plan_entry(hftac_array *a, int which)
         const HftacResult *r = hft_entry_result(a->m, e, i);
         const bool factor = r->kind == HFTAC_RESULT_FACTOR;
         if (r->kind == HFTAC_RESULT_VALUE || factor)
-            p->values[p->n_values++] =
-                (ResultRef){.index = r->index, .metric = add_metric(a, r->name, which, factor)};
+            p->values[p->n_values++] = (ResultRef){
+                .index = r->index, .metric = add_metric(a, text_of(a, r->name), which, factor)};
         else if (r->kind == HFTAC_RESULT_FAULT)
             p->faults[p->n_faults++] = r;
         else if (r->kind == HFTAC_RESULT_OK)
@@ -201,27 +213,27 @@ static bool plan_entries(hftac_array *a)
 
 static void describe_array(hftac_array *a, int32_t threads)
 {
-    const HftacModel *m = a->m;
+    const Model *m = a->m;
     hftac_description *d = &a->about;
     d->path = a->path;
-    d->name = m->name;
-    d->version = m->version;
-    d->march = m->march;
-    d->cpu_features = m->cpu_features;
+    d->name = text_of(a, m->info->name);
+    d->version = text_of(a, m->info->version);
+    d->march = text_of(a, m->code->march);
+    d->cpu_features = text_of(a, m->code->features);
     d->models = a->n;
-    d->capacity = (int32_t)m->n_models;
+    d->capacity = (int32_t)m->info->n_models;
     d->threads = threads;
-    d->batch = m->batch;
-    d->epochs = m->epochs;
-    d->n_inputs = (int32_t)m->n_inputs;
-    d->n_hypers = (int32_t)m->n_hypers;
-    d->n_params = (int32_t)m->n_states;
-    d->n_outputs = (int32_t)m->n_outputs;
+    d->batch = m->info->batch;
+    d->epochs = m->info->epochs;
+    d->n_inputs = (int32_t)rows(a, HFTAC_SECTION_INPUTS);
+    d->n_hypers = (int32_t)rows(a, HFTAC_SECTION_HYPERS);
+    d->n_params = (int32_t)m->variant->n_states;
+    d->n_outputs = (int32_t)rows(a, HFTAC_SECTION_OUTPUTS);
     d->can_train = a->plans[HFTAC_ENTRY_TRAIN].entry != NULL;
     d->can_evaluate = a->plans[HFTAC_ENTRY_EVAL].entry != NULL;
     d->can_predict = a->plans[HFTAC_ENTRY_PREDICT].entry != NULL;
-    d->state_bytes_per_model = m->state_bytes;
-    d->scratch_bytes_per_thread = m->scratch_bytes;
+    d->state_bytes_per_model = m->variant->state_bytes;
+    d->scratch_bytes_per_thread = m->info->scratch_bytes;
 }
 
 /* ---- Memory ---- */
@@ -244,7 +256,7 @@ static uint64_t cut_next(Cut *c, uint64_t bytes, uint64_t copies)
 
 static bool allocate_inputs(hftac_array *a)
 {
-    const uint32_t n = a->m->n_inputs;
+    const uint32_t n = rows(a, HFTAC_SECTION_INPUTS);
     if (!table(&a->input_at, n, sizeof *a->input_at) ||
         !table(&a->input_buffer, n, sizeof *a->input_buffer) ||
         !table(&a->fed, n, sizeof *a->fed))
@@ -270,7 +282,7 @@ static bool allocate_inputs(hftac_array *a)
 
 static bool allocate_outputs(hftac_array *a)
 {
-    const uint32_t n = a->m->n_outputs;
+    const uint32_t n = rows(a, HFTAC_SECTION_OUTPUTS);
     if (!table(&a->output_at, n, sizeof *a->output_at))
         return false;
     Cut c = {0};
@@ -290,10 +302,10 @@ static bool allocate_state(hftac_array *a)
 {
     hftac_description *d = &a->about;
     uint64_t stride;
-    if (__builtin_mul_overflow(a->m->state_bytes, (uint64_t)a->n, &d->state_bytes))
+    if (__builtin_mul_overflow(a->m->variant->state_bytes, (uint64_t)a->n, &d->state_bytes))
         d->state_bytes = UINT64_MAX;
-    d->shared_bytes = a->m->shared_bytes;
-    if (!round_up(a->m->scratch_bytes, LINE, &stride) ||
+    d->shared_bytes = a->m->info->shared_bytes;
+    if (!round_up(a->m->info->scratch_bytes, LINE, &stride) ||
         __builtin_add_overflow(stride, SCRATCH_GAP, &stride) ||
         __builtin_mul_overflow(stride, (uint64_t)d->threads, &d->scratch_bytes))
         d->scratch_bytes = UINT64_MAX;
@@ -314,8 +326,8 @@ static bool allocate_partition(const hftac_array *a, Partition *p)
 static bool allocate_host(hftac_array *a)
 {
     const uint64_t n = (uint64_t)a->n, n_metrics = (uint64_t)a->about.n_metrics;
-    return table(&a->hyper_values, n * a->m->n_hypers, sizeof(double)) &&
-           table(&a->results, n * a->m->n_results, sizeof(double)) &&
+    return table(&a->hyper_values, n * rows(a, HFTAC_SECTION_HYPERS), sizeof(double)) &&
+           table(&a->results, n * a->m->info->n_results, sizeof(double)) &&
            table(&a->seeds, n, sizeof *a->seeds) &&
            table(&a->frames, (uint64_t)a->about.threads, sizeof *a->frames) &&
            table(&a->models, n, sizeof *a->models) &&
@@ -345,27 +357,27 @@ static void fill_values(hftac_array *a, uint64_t seed)
 {
     for (int32_t b = 0; b < a->n; b++) {
         a->seeds[b] = seed + (uint64_t)b;
-        for (uint32_t h = 0; h < a->m->n_hypers; h++)
-            a->hyper_values[(size_t)b * a->m->n_hypers + h] = a->hypers[h].value;
+        for (uint32_t h = 0; h < rows(a, HFTAC_SECTION_HYPERS); h++)
+            a->hyper_values[(size_t)b * rows(a, HFTAC_SECTION_HYPERS) + h] = a->hypers[h].value;
         a->models[b].state = HFTAC_MODEL_STOPPED;
         hft_set_state(a, b, HFTAC_MODEL_RUNNING);
     }
     a->n_uninitialized = a->n;
     for (size_t i = 0; i < (size_t)a->about.n_metrics * (size_t)a->n; i++)
         a->metric_values[i] = NAN;
-    a->scalars[HFTAC_SCALAR_EPOCHS] = (double)a->m->epochs;
-    a->scalars[HFTAC_SCALAR_N_VALID] = (double)a->m->batch;
+    a->scalars[HFTAC_SCALAR_EPOCHS] = (double)a->m->info->epochs;
+    a->scalars[HFTAC_SCALAR_N_VALID] = (double)a->m->info->batch;
 }
 
 /* ---- Open and close ---- */
 
-static hftac_status check_options(const hftac_options *o, const char *path, const HftacModel *m)
+static hftac_status check_options(const hftac_options *o, const char *path, const Model *m)
 {
     if (o->threads < 0 || o->threads > 4096)
         return hft_fail(HFTAC_USAGE, "threads must be 0 to 4096, not %d", o->threads);
-    if (o->models < 0 || o->models > m->n_models)
+    if (o->models < 0 || o->models > m->info->n_models)
         return hft_fail(HFTAC_USAGE, "%s holds %d models, %d were asked for", path,
-                        (int)m->n_models, o->models);
+                        (int)m->info->n_models, o->models);
     return HFTAC_OK;
 }
 
@@ -374,11 +386,11 @@ static hftac_status build(hftac_array *a, const char *path, const hftac_options 
     hftac_status s = hft_image_open(path, &a->image);
     if (s)
         return s;
-    a->m = a->image.model;
+    a->m = &a->image.model;
     s = check_options(o, path, a->m);
     if (s)
         return s;
-    a->n = o->models ? o->models : (int32_t)a->m->n_models;
+    a->n = o->models ? o->models : (int32_t)a->m->info->n_models;
     const int32_t wanted = o->threads ? o->threads : hft_cpu_count();
     a->path = strdup(path);
     if (!a->path)

@@ -45,7 +45,7 @@ typedef struct ModelStatus {
 
 struct hftac_array {
     Image image;
-    const HftacModel *m;
+    const Model *m;
     int32_t n; /* slots in use */
     char *path;
     hftac_description about;

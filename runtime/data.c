@@ -166,7 +166,7 @@ static hftac_status bind_all(Binder *b)
     }
     count_others(b);
     char head[512];
-    snprintf(head, sizeof head, "%.400s does not fit model %.64s", b->path, b->a->m->name);
+    snprintf(head, sizeof head, "%.400s does not fit model %.64s", b->path, b->a->about.name);
     const hftac_status s = hft_report_fail(&b->report, HFTAC_DATA, head);
     if (s)
         return s;
@@ -274,7 +274,7 @@ static hftac_status check_ranges(const Binder *b, int32_t i, int which)
     const hftac_input_description *in = &b->a->inputs[i];
     hftac_status s = HFTAC_OK;
     for (int k = 0; k < p->n_faults && !s; k++)
-        if (p->faults[k]->name && strcmp(p->faults[k]->name, in->name) == 0 &&
+        if (strcmp(hft_model_text(b->a->m, p->faults[k]->name), in->name) == 0 &&
             in->type < HFTAC_F32)
             s = check_range(b, i, p->faults[k]);
     return s;

@@ -35,7 +35,7 @@ typedef struct NpyFile {
 } NpyFile;
 
 struct hftac_data {
-    const HftacModel *m;
+    const Model *m;
     int32_t n_models, n_inputs;
     int64_t first, samples;
     DataInput *inputs; /* [n_inputs] */

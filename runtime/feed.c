@@ -51,14 +51,14 @@ void hft_fill_input(hftac_array *a, int32_t input, int32_t model, const Rows *r)
 void hft_use_buffer(hftac_array *a, int32_t input, int64_t samples)
 {
     a->input_at[input] = a->input_buffer[input];
-    a->fed[input] = a->inputs[input].batch_axis < 0 ? a->m->batch : samples;
+    a->fed[input] = a->inputs[input].batch_axis < 0 ? a->m->info->batch : samples;
 }
 
 void hft_leave_drawn(hftac_array *a, int32_t input)
 {
     const hftac_input_description *in = &a->inputs[input];
     memset(a->input_buffer[input], 0xff, in->bytes * (size_t)(in->is_each ? a->n : 1));
-    hft_use_buffer(a, input, a->m->batch);
+    hft_use_buffer(a, input, a->m->info->batch);
 }
 
 static hftac_status check_feed(const hftac_array *a, hftac_input input, const void *values,
@@ -70,10 +70,10 @@ static hftac_status check_feed(const hftac_array *a, hftac_input input, const vo
     const hftac_input_description *in = &a->inputs[input];
     if (!values)
         return hft_fail(HFTAC_USAGE, "feeding %s: values is NULL", in->name);
-    if (in->batch_axis >= 0 && (samples < 1 || samples > a->m->batch))
+    if (in->batch_axis >= 0 && (samples < 1 || samples > a->m->info->batch))
         return hft_fail(HFTAC_USAGE,
                         "feeding %s: %" PRId64 " samples, a batch has 1 to %" PRId64, in->name,
-                        samples, a->m->batch);
+                        samples, a->m->info->batch);
     return HFTAC_OK;
 }
 
@@ -83,8 +83,9 @@ hftac_status hftac_feed(hftac_array *a, hftac_input input, const void *values, i
     if (s)
         return s;
     const hftac_input_description *in = &a->inputs[input];
-    const size_t bytes =
-        in->batch_axis < 0 ? in->bytes : in->bytes / (size_t)a->m->batch * (size_t)samples;
+    const size_t bytes = in->batch_axis < 0
+                             ? in->bytes
+                             : in->bytes / (size_t)a->m->info->batch * (size_t)samples;
     for (int32_t b = 0; b < (in->is_each ? a->n : 1); b++)
         hft_fill_input(a, input, b,
                        &(Rows){.values = (const unsigned char *)values + (size_t)b * bytes,
@@ -112,7 +113,7 @@ hftac_status hftac_feed_model(hftac_array *a, hftac_input input, int32_t model,
 
 hftac_status hftac_feed_borrowed(hftac_array *a, hftac_input input, const void *values)
 {
-    const hftac_status s = check_feed(a, input, values, a ? a->m->batch : 0);
+    const hftac_status s = check_feed(a, input, values, a ? a->m->info->batch : 0);
     if (s)
         return s;
     const hftac_input_description *in = &a->inputs[input];
@@ -120,9 +121,9 @@ hftac_status hftac_feed_borrowed(hftac_array *a, hftac_input input, const void *
         return hft_fail(HFTAC_USAGE, "feeding %s: values are not aligned for %s", in->name,
                         hftac_type_text(in->type));
     if (in->is_each && in->bytes != hft_model_input(a->m, (uint32_t)input)->bytes)
-        return hftac_feed(a, input, values, a->m->batch);
+        return hftac_feed(a, input, values, a->m->info->batch);
     a->input_at[input] = values;
-    a->fed[input] = a->m->batch;
+    a->fed[input] = a->m->info->batch;
     return HFTAC_OK;
 }
 

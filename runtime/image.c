@@ -3,31 +3,6 @@
  * Only after all of them are right does anything call into the file. */
 #include "runtime/image.h"
 
-#include <string.h>
-
-#include "runtime/error.h"
-
-/* The note tells where the descriptor lies, relative to its own field. */
-static const HftacModel *find_model(const ElfFile *f, const Mapping *m)
-{
-    HftacNote note;
-    const unsigned char *at = m->memory + f->note;
-    memcpy(&note, at, sizeof note);
-    const uint64_t address = f->note + offsetof(HftacNote, model) + (uint64_t)note.model;
-    return hft_elf_has(f, address, sizeof(HftacModel), 0)
-               ? (const HftacModel *)(const void *)(m->memory + address)
-               : NULL;
-}
-
-static hftac_status check_model(const char *path, Image *image)
-{
-    image->model = find_model(&image->file, &image->mapping);
-    if (!image->model)
-        return hft_elf_unusable(&image->file, "its descriptor lies outside of it");
-    const hftac_status s = hft_model_check(path, image);
-    return s ? s : hft_cpu_check(path, image->model->cpu_features);
-}
-
 hftac_status hft_image_open(const char *path, Image *image)
 {
     *image = (Image){0};
@@ -35,7 +10,7 @@ hftac_status hft_image_open(const char *path, Image *image)
     if (!s)
         s = hft_map(&image->file, &image->mapping);
     if (!s)
-        s = check_model(path, image);
+        s = hft_model_find(&image->file, &image->mapping, &image->model);
     if (s)
         hft_image_close(image);
     else

@@ -144,19 +144,19 @@ static void order_epoch(Loop *l, const hftac_train_options *o)
 static hftac_status train_batches(Loop *l, const hftac_train_options *o, hftac_pass *pass)
 {
     hftac_array *a = l->a;
-    const int64_t batches = l->data->samples / a->m->batch;
+    const int64_t batches = l->data->samples / a->m->info->batch;
     hftac_status s = HFTAC_OK;
     for (int64_t i = 0; i < batches && !s && a->n_running; i++) {
-        hft_loop_feed(l, a->m->batch);
+        hft_loop_feed(l, a->m->info->batch);
         s = hftac_train_step(a);
         if (s)
             break;
-        l->at += a->m->batch;
+        l->at += a->m->info->batch;
         pass->steps++;
         pass->samples = l->at;
         s = report_progress(l, o->callback, o->context, i + 1, batches);
     }
-    pass->dropped = l->data->samples % a->m->batch;
+    pass->dropped = l->data->samples % a->m->info->batch;
     return s;
 }
 
@@ -172,12 +172,12 @@ hftac_status hftac_train_epoch(hftac_array *a, hftac_data *data,
         s = check_each(a);
     if (s)
         return s;
-    if (data->samples < a->m->batch)
+    if (data->samples < a->m->info->batch)
         return hft_fail(HFTAC_DATA,
                         "the data set has %" PRId64 " samples, a batch needs %" PRId64,
-                        data->samples, a->m->batch);
+                        data->samples, a->m->info->batch);
     if (a->scalars[HFTAC_SCALAR_STEPS_PER_EPOCH] == 0)
-        a->scalars[HFTAC_SCALAR_STEPS_PER_EPOCH] = (double)(data->samples / a->m->batch);
+        a->scalars[HFTAC_SCALAR_STEPS_PER_EPOCH] = (double)(data->samples / a->m->info->batch);
     Loop l;
     s = hft_loop_open(&l, a, data, HFTAC_ENTRY_TRAIN, o->shuffle == HFTAC_SHUFFLE_EACH);
     if (!s) {
@@ -192,13 +192,13 @@ hftac_status hftac_train_epoch(hftac_array *a, hftac_data *data,
 
 static int64_t batches_of(const hftac_data *data)
 {
-    return (data->samples + data->m->batch - 1) / data->m->batch;
+    return (data->samples + data->m->info->batch - 1) / data->m->info->batch;
 }
 
 int64_t hft_loop_next(const Loop *l)
 {
     const int64_t left = l->data->samples - l->at;
-    return left < l->a->m->batch ? left : l->a->m->batch;
+    return left < l->a->m->info->batch ? left : l->a->m->info->batch;
 }
 
 static hftac_status evaluate_batches(Loop *l, const hftac_evaluate_options *o, hftac_pass *pass)

@@ -1,8 +1,12 @@
 /* The descriptor inside model.so: what the compiler writes and libhftac reads.
  *
- * model.so is an ELF shared object with an ELF note, HftacNote, that says where its const HftacModel lies; the same
- * is exported as `hftac_model`, for people and debuggers.  Versioned: major must match; sizes stand in
- * every table, so that an old reader skips what it does not know.  Fields are only ever appended. */
+ * model.so is an ELF shared object.  An ELF note, HftacNote, says where its descriptor lies: a block of bytes that
+ * begins with an HftacModel and a table of tagged sections, and that has no pointers.  Rows of one section name rows
+ * of another one by position, texts by their place in the section TEXT, code by its distance from the block.  So one
+ * writer serves every target (codegen/model_file.c), and every reference is checked against the block's bounds.
+ *
+ * Versions.  The major one must match.  A reader skips sections whose tag it does not know, and takes rows that are
+ * longer than it knows as they are: fields are only ever appended.  All numbers are little-endian and aligned. */
 #ifndef HFTAC_RUNTIME_MODEL_ABI_H
 #define HFTAC_RUNTIME_MODEL_ABI_H
 
@@ -13,7 +17,7 @@
 #define HFTAC_ABI_MAGIC  "hftacso" /* 8 bytes with the NUL */
 #define HFTAC_ABI_MAJOR  2u
 #define HFTAC_ABI_MINOR  0u
-#define HFTAC_ABI_SYMBOL "hftac_model"
+#define HFTAC_ABI_SYMBOL "hftac_model" /* exported: the descriptor, for people and debuggers */
 
 /* The ELF note of section .note.hftac: name, type, and as its description an HftacNote, which begins at no
  * particular alignment. */
@@ -32,7 +36,8 @@ typedef struct HftacNote {
 } HftacNote;
 
 enum {
-    HFTAC_MAX_RANK = 8
+    HFTAC_MAX_RANK = 8,
+    HFTAC_MAX_INPUTS = 128
 };
 
 /* Element types: positions in ir/dtypes.def. */
@@ -45,6 +50,8 @@ enum {
     HFTAC_DT_F64
 };
 
+/* ---- what a function sees ---- */
+
 /* Run-time scalars, shared by all models: frame->scalars[..]. */
 enum {
     HFTAC_SCALAR_EPOCH,           /* from 0 */
@@ -54,7 +61,7 @@ enum {
     HFTAC_N_SCALARS
 };
 
-/* What a kernel sees.  Model b's state is at state + b * state_bytes. */
+/* Model b's state is at state + b * state_bytes. */
 typedef struct HftacFrame {
     uint64_t size;          /* sizeof(HftacFrame) */
     unsigned char *state;   /* 64-byte aligned */
@@ -69,8 +76,53 @@ typedef struct HftacFrame {
     void *const *outputs;  /* [n_outputs]; model b at + b * bytes */
 } HftacFrame;
 
-/* Models lo <= b < hi.  A shared region is called once with 0, 0. */
+/* Models lo <= b < hi; for what all models share: called once, with 0, 0. */
 typedef void HftacRegionFn(const HftacFrame *frame, int64_t lo, int64_t hi);
+
+/* ---- the block ---- */
+
+/* At the block's beginning; the table of sections follows. */
+typedef struct HftacModel {
+    char magic[8];
+    uint32_t abi_major, abi_minor;
+    uint64_t bytes; /* of the block */
+    uint32_t n_sections, section_bytes;
+} HftacModel;
+
+/* n = bytes / row_bytes rows at `offset` from the block's beginning, a multiple of 8. */
+typedef struct HftacSection {
+    uint32_t tag, row_bytes;
+    uint64_t offset, bytes;
+} HftacSection;
+
+/* Tags.  A section stands at most once; one that is not there has no rows. */
+enum {
+    HFTAC_SECTION_INFO = 1,  /* one HftacInfo */
+    HFTAC_SECTION_TEXT,      /* bytes; the first and the last are NUL */
+    HFTAC_SECTION_REALS,     /* double */
+    HFTAC_SECTION_INPUTS,    /* HftacInput */
+    HFTAC_SECTION_HYPERS,    /* HftacHyper */
+    HFTAC_SECTION_STATES,    /* HftacState */
+    HFTAC_SECTION_OUTPUTS,   /* HftacOutput */
+    HFTAC_SECTION_RESULTS,   /* HftacResult */
+    HFTAC_SECTION_ENTRIES,   /* HftacEntry */
+    HFTAC_SECTION_STEPS,     /* HftacStep */
+    HFTAC_SECTION_VARIANTS,  /* HftacVariant */
+    HFTAC_SECTION_CODE,      /* HftacCode */
+    HFTAC_SECTION_FUNCTIONS, /* int64_t: address less the block's */
+    HFTAC_N_SECTIONS
+};
+
+/* Position of a NUL-terminated string in the section TEXT; 0: the empty one. */
+typedef uint32_t HftacText;
+
+typedef struct HftacInfo {
+    HftacText version, name; /* of hftac; of the model */
+    int64_t n_models, batch, epochs;
+    uint64_t shared_bytes, scratch_bytes; /* scratch: of a thread */
+    uint32_t n_results;                   /* of the entry that has most */
+    uint32_t reserved;
+} HftacInfo;
 
 typedef struct HftacShape {
     uint32_t dtype, rank;
@@ -78,20 +130,27 @@ typedef struct HftacShape {
 } HftacShape;
 
 typedef struct HftacInput {
-    const char *name;
-    HftacShape shape;   /* one batch */
+    HftacText name;
     int32_t batch_axis; /* the axis that is N, or -1 */
-    uint32_t is_target, is_each, is_drawn;
+    HftacShape shape;   /* one batch */
+    uint32_t is_target, is_each, is_drawn, reserved;
     uint64_t bytes;
 } HftacInput;
 
+/* Domains of hypers: hftac_domain of hftac.h, DomainKind of ir/graph.h. */
+enum {
+    HFTAC_DOMAIN_KIND_NONE,
+    HFTAC_DOMAIN_KIND_RANGE,
+    HFTAC_DOMAIN_KIND_LOG,
+    HFTAC_DOMAIN_KIND_INT,
+    HFTAC_DOMAIN_KIND_SET
+};
+
 typedef struct HftacHyper {
-    const char *name;
-    double value;
-    uint32_t is_integer, domain; /* DomainKind of ir/graph.h */
-    double lo, hi, step;
-    uint64_t n_set;
-    const double *set;
+    HftacText name;
+    uint32_t is_integer, domain;         /* HFTAC_DOMAIN_KIND_* */
+    uint32_t first_set, n_set, reserved; /* in REALS */
+    double value, lo, hi, step;
 } HftacHyper;
 
 enum {
@@ -103,21 +162,19 @@ enum {
 };
 
 typedef struct HftacState {
-    const char *name;
-    HftacShape shape; /* logical */
+    HftacText name;
     uint32_t role;
-    uint32_t layout
-        [HFTAC_MAX_RANK]; /* stored order of the axes, outermost first; identity for plain */
-    uint32_t reserved;
+    HftacShape shape; /* logical */
+    /* Stored order of the axes, outermost first; the identity for plain ones. */
+    uint32_t layout[HFTAC_MAX_RANK];
     uint64_t offset, bytes; /* in one model's block */
 } HftacState;
 
 /* An output of predict. */
 typedef struct HftacOutput {
-    const char *name;
-    HftacShape shape;
+    HftacText name;
     int32_t batch_axis; /* the axis that comes from N, or -1 */
-    uint32_t reserved;
+    HftacShape shape;
     int64_t per_sample; /* elements of that axis per sample */
     uint64_t bytes;
 } HftacOutput;
@@ -136,11 +193,10 @@ enum {
 };
 
 typedef struct HftacResult {
-    const char
-        *name; /* "loss", "acc", "ok", the checked input's name for a fault, "schedule" */
+    HftacText name; /* "loss", "acc", "ok", the checked input's for a fault, "schedule" */
     uint32_t kind, index;
+    uint32_t has_ignore;
     int64_t lo, hi, ignore; /* FAULT: allowed are lo <= v < hi, and ignore if has_ignore */
-    uint32_t has_ignore, reserved;
 } HftacResult;
 
 enum {
@@ -153,36 +209,53 @@ enum {
 };
 
 typedef struct HftacEntry {
-    uint32_t present, n_results;
-    HftacRegionFn *shared; /* NULL: nothing shared to do */
-    HftacRegionFn *models;
-    const HftacResult *results;
-    uint64_t input_mask[2]; /* bit i: reads input i (up to 128 inputs) */
+    uint32_t kind; /* HFTAC_ENTRY_*; each at most once in a variant */
+    uint32_t first_result, n_results;
+    uint32_t first_step, n_steps;
+    uint32_t reserved;
+    uint64_t input_mask[HFTAC_MAX_INPUTS / 64]; /* bit i: reads input i */
 } HftacEntry;
 
-typedef struct HftacModel {
-    char magic[8];
-    uint32_t abi_major, abi_minor;
-    uint64_t size;            /* sizeof(HftacModel) */
-    const char *version;      /* of hftac */
-    const char *name;         /* of the model */
-    const char *march;        /* as compiled */
-    const char *cpu_features; /* space separated, names as in /proc/cpuinfo: "avx2 fma bmi2" */
-    int64_t n_models, batch, epochs;
-    uint64_t state_bytes; /* one model's block; a multiple of 64 */
-    uint64_t shared_bytes, scratch_bytes;
-    uint32_t n_inputs, n_hypers, n_states, n_outputs, n_results, n_entries;
-    uint32_t input_size, hyper_size, state_size, output_size, result_size,
-        entry_size; /* sizeof of each row */
-    const HftacInput *inputs;
-    const HftacHyper *hypers;
-    const HftacState *states;
-    const HftacOutput *outputs;
-    const HftacEntry *entries; /* by HFTAC_ENTRY_* */
-} HftacModel;
+/* What an entry does, in order.  Kinds:
+ *   SHARED   one call of `function` for what all models share
+ *   MODELS   `function` for each model that runs, by any thread, in any number of calls
+ *   BARRIER  what stands before is done before what stands behind begins */
+enum {
+    HFTAC_STEP_SHARED,
+    HFTAC_STEP_MODELS,
+    HFTAC_STEP_BARRIER
+};
 
-static_assert(sizeof(HftacNote) == 32, "HftacNote");
-static_assert(sizeof(HftacFrame) == 80, "HftacFrame");
-static_assert(sizeof(HftacShape) == 72, "HftacShape");
+typedef struct HftacStep {
+    uint32_t kind;
+    uint32_t function; /* of the code that runs: its first_function + this */
+} HftacStep;
+
+/* Models lo <= b < hi have these states and entries; all together are the models of the file.  One for now. */
+typedef struct HftacVariant {
+    int64_t lo, hi;
+    uint32_t first_state, n_states, first_entry, n_entries;
+    uint64_t state_bytes; /* one model's block; a multiple of 64 */
+} HftacVariant;
+
+/* The functions compiled for one kind of machine.  Where several can run, the last of them is best. */
+typedef struct HftacCode {
+    HftacText march;    /* as compiled */
+    HftacText features; /* space separated, names as in /proc/cpuinfo: "avx2 fma bmi2" */
+    uint32_t first_function, n_functions;
+} HftacCode;
+
+static_assert(sizeof(HftacNote) == 32 && sizeof(HftacFrame) == 80 && sizeof(HftacShape) == 72,
+              "layout");
+static_assert(sizeof(HftacModel) == 32 && sizeof(HftacSection) == 24 && sizeof(HftacInfo) == 56,
+              "layout");
+static_assert(sizeof(HftacInput) == 104 && sizeof(HftacHyper) == 56 &&
+                  sizeof(HftacState) == 128,
+              "layout");
+static_assert(sizeof(HftacOutput) == 96 && sizeof(HftacResult) == 40 &&
+                  sizeof(HftacEntry) == 40,
+              "layout");
+static_assert(sizeof(HftacStep) == 8 && sizeof(HftacVariant) == 40 && sizeof(HftacCode) == 16,
+              "layout");
 
 #endif

@@ -1,24 +1,26 @@
 /* Is the descriptor inside a model.so what model_abi.h says?
  *
- * A pointer is followed only if it lies in the file's own segments, a function is believed only
- * if it lies in an executable one, and every number that later code relies on (offsets in
- * the state block, positions of results, bytes of a shape) is checked here once. */
+ * A section is followed only if it lies in the block and the block in the file's own segments, a position only if it
+ * is one of a row that is there, a function only if it lies in an executable segment, and every number that later
+ * code relies on (offsets in the state block, positions of results, bytes of a shape) is checked here once. */
 #include <elf.h>
-#include <inttypes.h>
 #include <string.h>
 
 #include "runtime/error.h"
-#include "runtime/image.h"
+#include "runtime/model.h"
 
 enum {
     MAX_MODELS = 1 << 20,
-    MAX_ROWS = 1 << 20
+    MAX_ROW_BYTES = 1 << 16,
+    MAX_SECTIONS = 1 << 12
 };
 
 typedef struct Check {
-    const char *path;
-    const Image *image;
-    const HftacModel *m;
+    const ElfFile *file;
+    const Mapping *mapping;
+    Model *m;
+    uint64_t address; /* of the block, as the file says */
+    uint64_t bytes;
     const char *fault; /* the first one found */
 } Check;
 
@@ -29,55 +31,90 @@ static bool fault(Check *c, const char *what)
     return false;
 }
 
-static const Segment *segment_of(const Image *image, const void *p, uint64_t bytes)
-{
-    const uint64_t address = (uintptr_t)p - (uintptr_t)image->mapping.memory;
-    for (int i = 0; i < image->file.n_segments; i++) {
-        const Segment *s = &image->file.segments[i];
-        if (address >= s->address && address - s->address <= s->bytes &&
-            bytes <= s->bytes - (address - s->address))
-            return s;
-    }
-    return NULL;
-}
+/* ---- sections ---- */
 
-static bool readable(const Check *c, const void *p, uint64_t bytes, size_t alignment)
-{
-    const Segment *s = segment_of(c->image, p, bytes);
-    return s && (s->flags & PF_R) && (uintptr_t)p % alignment == 0;
-}
+/* What a section's rows must have. */
+static const uint32_t least_bytes[HFTAC_N_SECTIONS] = {
+    [HFTAC_SECTION_INFO] = sizeof(HftacInfo),
+    [HFTAC_SECTION_TEXT] = 1,
+    [HFTAC_SECTION_REALS] = sizeof(double),
+    [HFTAC_SECTION_INPUTS] = sizeof(HftacInput),
+    [HFTAC_SECTION_HYPERS] = sizeof(HftacHyper),
+    [HFTAC_SECTION_STATES] = sizeof(HftacState),
+    [HFTAC_SECTION_OUTPUTS] = sizeof(HftacOutput),
+    [HFTAC_SECTION_RESULTS] = sizeof(HftacResult),
+    [HFTAC_SECTION_ENTRIES] = sizeof(HftacEntry),
+    [HFTAC_SECTION_STEPS] = sizeof(HftacStep),
+    [HFTAC_SECTION_VARIANTS] = sizeof(HftacVariant),
+    [HFTAC_SECTION_CODE] = sizeof(HftacCode),
+    [HFTAC_SECTION_FUNCTIONS] = sizeof(int64_t),
+};
 
-static bool check_string(Check *c, const char *text)
+static bool check_section(Check *c, const HftacSection *s)
 {
-    const Segment *s = segment_of(c->image, text, 1);
-    if (!s || !(s->flags & PF_R))
-        return fault(c, "a name lies outside the file");
-    const uint64_t at = (uintptr_t)text - (uintptr_t)c->image->mapping.memory;
-    const uint64_t left = s->bytes - (at - s->address);
-    return memchr(text, 0, left) ? true : fault(c, "a name has no end");
-}
-
-/* A function pointer; data pointers and function pointers are the same thing on x86-64, by
- * POSIX's dlsym too. */
-static bool check_function(Check *c, HftacRegionFn *fn, bool required)
-{
-    const void *p = NULL;
-    memcpy(&p, &fn, sizeof p);
-    if (!p)
-        return required ? fault(c, "an entry point has no code") : true;
-    const Segment *s = segment_of(c->image, p, 1);
-    return s && (s->flags & PF_X) ? true
-                                  : fault(c, "an entry point's code lies outside the file");
-}
-
-static bool check_table(Check *c, const void *rows, uint32_t n, uint32_t size, size_t least)
-{
-    if (n == 0)
+    if (s->tag == 0 || s->tag >= HFTAC_N_SECTIONS)
         return true;
-    if (size < least || size % 8 != 0 || size > 65536 || n > MAX_ROWS)
-        return fault(c, "a table's size is wrong");
-    return readable(c, rows, (uint64_t)n * size, 8) ? true
-                                                    : fault(c, "a table lies outside the file");
+    Table *t = &c->m->table[s->tag];
+    const bool text = s->tag == HFTAC_SECTION_TEXT;
+    if (t->rows)
+        return fault(c, "a section is there twice");
+    if (s->offset > c->bytes || s->bytes > c->bytes - s->offset || s->offset % 8 != 0)
+        return fault(c, "a section lies outside the descriptor");
+    if (s->row_bytes < least_bytes[s->tag] || s->row_bytes > MAX_ROW_BYTES ||
+        (text ? s->row_bytes != 1 : s->row_bytes % 8 != 0) || s->bytes % s->row_bytes != 0 ||
+        s->bytes / s->row_bytes > UINT32_MAX)
+        return fault(c, "a section's size is wrong");
+    *t = (Table){c->m->block + s->offset, (uint32_t)(s->bytes / s->row_bytes), s->row_bytes};
+    return true;
+}
+
+static uint32_t count(const Check *c, int tag)
+{
+    return c->m->table[tag].n;
+}
+
+static bool read_sections(Check *c, const HftacModel *head)
+{
+    const uint64_t all = (uint64_t)head->n_sections * head->section_bytes;
+    if (head->n_sections > MAX_SECTIONS || head->section_bytes < sizeof(HftacSection) ||
+        head->section_bytes % 8 != 0 || head->section_bytes > MAX_ROW_BYTES ||
+        all > c->bytes - sizeof *head)
+        return fault(c, "its table of sections is wrong");
+    for (uint32_t i = 0; i < head->n_sections; i++) {
+        HftacSection s;
+        memcpy(&s, c->m->block + sizeof *head + (size_t)i * head->section_bytes, sizeof s);
+        if (!check_section(c, &s))
+            return false;
+    }
+    const Table *text = &c->m->table[HFTAC_SECTION_TEXT];
+    if (count(c, HFTAC_SECTION_INFO) != 1 || count(c, HFTAC_SECTION_VARIANTS) != 1 ||
+        count(c, HFTAC_SECTION_CODE) < 1)
+        return fault(c, "a section is missing");
+    return text->n && text->rows[0] == 0 && text->rows[text->n - 1] == 0
+               ? true
+               : fault(c, "its texts have no end");
+}
+
+/* ---- rows ---- */
+
+static bool check_text(Check *c, HftacText text)
+{
+    return text < count(c, HFTAC_SECTION_TEXT) ? true
+                                               : fault(c, "a text lies outside its section");
+}
+
+static bool check_name(Check *c, HftacText text)
+{
+    if (!check_text(c, text))
+        return false;
+    return *hft_model_text(c->m, text) ? true : fault(c, "a name is empty");
+}
+
+static bool check_rows(Check *c, int tag, uint32_t first, uint32_t n)
+{
+    return first <= count(c, tag) && n <= count(c, tag) - first
+               ? true
+               : fault(c, "a row names rows that are not there");
 }
 
 static bool check_shape(Check *c, const HftacShape *shape, int32_t batch_axis,
@@ -89,7 +126,7 @@ static bool check_shape(Check *c, const HftacShape *shape, int32_t batch_axis,
     if (batch_axis < -1 || batch_axis >= (int32_t)shape->rank)
         return fault(c, "a batch axis is out of range");
     if (batch_axis >= 0 && (per_sample <= 0 || shape->dim[batch_axis] % per_sample != 0 ||
-                            shape->dim[batch_axis] / per_sample != c->m->batch))
+                            shape->dim[batch_axis] / per_sample != c->m->info->batch))
         return fault(c, "a batch axis does not have the batch's size");
     return true;
 }
@@ -107,10 +144,10 @@ static bool check_layout(Check *c, const HftacState *s)
 
 static bool check_state(Check *c, const HftacState *s)
 {
-    if (!check_string(c, s->name) || !check_shape(c, &s->shape, -1, 1, s->bytes) ||
+    if (!check_name(c, s->name) || !check_shape(c, &s->shape, -1, 1, s->bytes) ||
         !check_layout(c, s))
         return false;
-    const uint64_t block = c->m->state_bytes;
+    const uint64_t block = c->m->variant->state_bytes;
     if (s->offset > block || s->bytes > block - s->offset ||
         s->offset % hftac_type_bytes((hftac_type)s->shape.dtype) != 0)
         return fault(c, "a state lies outside the model's block");
@@ -119,152 +156,175 @@ static bool check_state(Check *c, const HftacState *s)
 
 static bool check_hyper(Check *c, const HftacHyper *h)
 {
-    if (!check_string(c, h->name))
+    return check_name(c, h->name) &&
+           check_rows(c, HFTAC_SECTION_REALS, h->first_set, h->n_set) &&
+           (h->domain <= HFTAC_DOMAIN_SET || fault(c, "a hyper's domain is unknown"));
+}
+
+static bool check_result(Check *c, const HftacResult *r)
+{
+    const uint32_t n = c->m->info->n_results;
+    if (!check_text(c, r->name))
         return false;
-    if (h->n_set > MAX_ROWS || (h->n_set && !readable(c, h->set, h->n_set * sizeof(double), 8)))
-        return fault(c, "a hyper's domain lies outside the file");
-    return h->domain <= HFTAC_DOMAIN_SET ? true : fault(c, "a hyper's domain is unknown");
+    if (r->index >= n || (r->kind == HFTAC_RESULT_FAULT && r->index + 1 >= n))
+        return fault(c, "a result's position is out of range");
+    const bool named = r->kind == HFTAC_RESULT_VALUE || r->kind == HFTAC_RESULT_FACTOR;
+    return !named || check_name(c, r->name);
+}
+
+/* A step of a kind that this library does not know cannot be left out. */
+static bool check_step(Check *c, const HftacStep *s)
+{
+    if (s->kind > HFTAC_STEP_BARRIER)
+        return fault(c, "an entry point has a step of an unknown kind");
+    if (s->kind == HFTAC_STEP_BARRIER)
+        return true;
+    for (uint32_t i = 0; i < count(c, HFTAC_SECTION_CODE); i++) {
+        const HftacCode *code = hft_model_row(c->m, HFTAC_SECTION_CODE, i);
+        if (s->function >= code->n_functions)
+            return fault(c, "a step names a function that is not there");
+    }
+    return true;
 }
 
 static bool check_entry(Check *c, const HftacEntry *e)
 {
-    if (!e->present)
-        return true;
-    if (!check_function(c, e->shared, false) || !check_function(c, e->models, true) ||
-        !check_table(c, e->results, e->n_results, c->m->result_size, sizeof(HftacResult)))
+    const uint32_t n_inputs = count(c, HFTAC_SECTION_INPUTS);
+    if (!check_rows(c, HFTAC_SECTION_RESULTS, e->first_result, e->n_results) ||
+        !check_rows(c, HFTAC_SECTION_STEPS, e->first_step, e->n_steps))
         return false;
-    for (uint32_t i = 0; i < 128; i++)
-        if ((e->input_mask[i / 64] >> (i % 64) & 1) && i >= c->m->n_inputs)
+    for (uint32_t i = 0; i < HFTAC_MAX_INPUTS; i++)
+        if ((e->input_mask[i / 64] >> (i % 64) & 1) && i >= n_inputs)
             return fault(c, "an entry point reads an input that is not there");
-    for (uint32_t i = 0; i < e->n_results; i++) {
-        const HftacResult *r = hft_entry_result(c->m, e, i);
-        if (r->name && !check_string(c, r->name))
+    for (uint32_t i = 0; i < e->n_results; i++)
+        if (!check_result(c, hft_entry_result(c->m, e, i)))
             return false;
-        if (r->index >= c->m->n_results ||
-            (r->kind == HFTAC_RESULT_FAULT && r->index + 1 >= c->m->n_results))
-            return fault(c, "a result's position is out of range");
-        if (!r->name && (r->kind == HFTAC_RESULT_VALUE || r->kind == HFTAC_RESULT_FACTOR))
-            return fault(c, "a result has no name");
+    for (uint32_t i = 0; i < e->n_steps; i++)
+        if (!check_step(c, hft_entry_step(c->m, e, i)))
+            return false;
+    return true;
+}
+
+static bool check_code(Check *c, const HftacCode *code)
+{
+    if (!check_text(c, code->march) || !check_text(c, code->features) ||
+        !check_rows(c, HFTAC_SECTION_FUNCTIONS, code->first_function, code->n_functions))
+        return false;
+    for (uint32_t i = 0; i < code->n_functions; i++) {
+        const int64_t *distance =
+            hft_model_row(c->m, HFTAC_SECTION_FUNCTIONS, code->first_function + i);
+        if (!hft_elf_has(c->file, c->address + (uint64_t)*distance, 1, PF_X))
+            return fault(c, "a function lies outside the file's code");
     }
     return true;
 }
 
 static bool check_numbers(Check *c)
 {
-    const HftacModel *m = c->m;
+    const HftacInfo *i = c->m->info;
+    const HftacVariant *v = c->m->variant;
     const uint64_t limit = UINT64_C(1) << 46;
-    if (m->n_models < 1 || m->n_models > MAX_MODELS || m->batch < 0 || m->epochs < 0)
+    if (i->n_models < 1 || i->n_models > MAX_MODELS || i->batch < 1 || i->epochs < 0)
         return fault(c, "its number of models, batch or epochs makes no sense");
-    if (m->state_bytes > limit || m->shared_bytes > limit || m->scratch_bytes > limit ||
-        m->state_bytes % 64 != 0)
+    if (v->lo != 0 || v->hi != i->n_models)
+        return fault(c, "its variants are not all of its models");
+    if (v->state_bytes > limit || i->shared_bytes > limit || i->scratch_bytes > limit ||
+        v->state_bytes % 64 != 0)
         return fault(c, "its memory sizes make no sense");
-    if (m->n_inputs > 128 || m->n_entries > 64 || m->n_results > MAX_ROWS)
-        return fault(c, "it has too many inputs, entry points or results");
+    if (count(c, HFTAC_SECTION_INPUTS) > HFTAC_MAX_INPUTS || i->n_results > MAX_MODELS)
+        return fault(c, "it has too many inputs or results");
+    return check_text(c, i->version) && check_text(c, i->name) &&
+           check_rows(c, HFTAC_SECTION_STATES, v->first_state, v->n_states) &&
+           check_rows(c, HFTAC_SECTION_ENTRIES, v->first_entry, v->n_entries);
+}
+
+static bool check_entries(Check *c)
+{
+    const HftacVariant *v = c->m->variant;
+    unsigned seen = 0;
+    for (uint32_t i = 0; i < v->n_entries; i++) {
+        const HftacEntry *e = hft_model_row(c->m, HFTAC_SECTION_ENTRIES, v->first_entry + i);
+        if (e->kind < HFTAC_N_ENTRIES && (seen >> e->kind & 1))
+            return fault(c, "an entry point is there twice");
+        seen |= e->kind < HFTAC_N_ENTRIES ? 1u << e->kind : 0;
+        if (!check_entry(c, e))
+            return false;
+    }
+    if (v->n_states && !hft_model_entry(c->m, HFTAC_ENTRY_INIT))
+        return fault(c, "it cannot make initial values");
+    if (hft_model_entry(c->m, HFTAC_ENTRY_EVAL) && !hft_model_entry(c->m, HFTAC_ENTRY_EVAL_END))
+        return fault(c, "it can begin an evaluation but not end it");
     return true;
 }
 
-static bool check_rows(Check *c)
+static bool check_tables(Check *c)
 {
-    const HftacModel *m = c->m;
-    if (!check_table(c, m->inputs, m->n_inputs, m->input_size, sizeof(HftacInput)) ||
-        !check_table(c, m->hypers, m->n_hypers, m->hyper_size, sizeof(HftacHyper)) ||
-        !check_table(c, m->states, m->n_states, m->state_size, sizeof(HftacState)) ||
-        !check_table(c, m->outputs, m->n_outputs, m->output_size, sizeof(HftacOutput)) ||
-        !check_table(c, m->entries, m->n_entries, m->entry_size, sizeof(HftacEntry)))
-        return false;
-    bool ok = true;
-    for (uint32_t i = 0; ok && i < m->n_inputs; i++) {
-        const HftacInput *in = hft_model_input(m, i);
-        ok = check_string(c, in->name) &&
-             check_shape(c, &in->shape, in->batch_axis, 1, in->bytes);
+    bool ok = check_numbers(c);
+    for (uint32_t i = 0; ok && i < count(c, HFTAC_SECTION_INPUTS); i++) {
+        const HftacInput *in = hft_model_input(c->m, i);
+        ok =
+            check_name(c, in->name) && check_shape(c, &in->shape, in->batch_axis, 1, in->bytes);
     }
-    for (uint32_t i = 0; ok && i < m->n_outputs; i++) {
-        const HftacOutput *out = hft_model_output(m, i);
-        ok = check_string(c, out->name) &&
+    for (uint32_t i = 0; ok && i < count(c, HFTAC_SECTION_OUTPUTS); i++) {
+        const HftacOutput *out = hft_model_output(c->m, i);
+        ok = check_name(c, out->name) &&
              check_shape(c, &out->shape, out->batch_axis, out->per_sample, out->bytes);
     }
-    for (uint32_t i = 0; ok && i < m->n_states; i++)
-        ok = check_state(c, hft_model_state(m, i));
-    for (uint32_t i = 0; ok && i < m->n_hypers; i++)
-        ok = check_hyper(c, hft_model_hyper(m, i));
-    for (uint32_t i = 0; ok && i < m->n_entries && i < HFTAC_N_ENTRIES; i++)
-        if (hft_model_entry(m, i))
-            ok = check_entry(c, hft_model_entry(m, i));
-    if (ok && m->n_states && !hft_model_entry(m, HFTAC_ENTRY_INIT))
-        return fault(c, "it cannot make initial values");
-    if (ok && hft_model_entry(m, HFTAC_ENTRY_EVAL) && !hft_model_entry(m, HFTAC_ENTRY_EVAL_END))
-        return fault(c, "it can begin an evaluation but not end it");
-    return ok;
+    for (uint32_t i = 0; ok && i < c->m->variant->n_states; i++)
+        ok = check_state(c, hft_model_state(c->m, i));
+    for (uint32_t i = 0; ok && i < count(c, HFTAC_SECTION_HYPERS); i++)
+        ok = check_hyper(c, hft_model_hyper(c->m, i));
+    for (uint32_t i = 0; ok && i < count(c, HFTAC_SECTION_CODE); i++)
+        ok = check_code(c, hft_model_row(c->m, HFTAC_SECTION_CODE, i));
+    return ok && check_entries(c);
 }
 
-hftac_status hft_model_check(const char *path, const Image *image)
+/* ---- the whole ---- */
+
+/* The note tells where the block lies, relative to its own field. */
+static hftac_status find_block(Check *c, HftacModel *head)
 {
-    Check c = {.path = path, .image = image, .m = image->model};
-    const HftacModel *m = image->model;
-    const size_t head = offsetof(HftacModel, version);
-    if (!readable(&c, m, head, 8) || memcmp(m->magic, HFTAC_ABI_MAGIC, sizeof m->magic) != 0)
-        return hft_fail(HFTAC_MODEL, "%s: not a model.so: its descriptor has a wrong mark",
-                        path);
-    if (m->abi_major != HFTAC_ABI_MAJOR)
-        return hft_fail(HFTAC_MODEL,
-                        "%s: made for version %u of the descriptor, this libhftac reads "
-                        "version %u; compile it again",
-                        path, m->abi_major, HFTAC_ABI_MAJOR);
-    if (m->size < sizeof *m || !readable(&c, m, m->size, 8))
-        return hft_fail(HFTAC_MODEL, "%s: damaged model.so: its descriptor has a wrong size",
-                        path);
-    if (check_string(&c, m->version) && check_string(&c, m->name) &&
-        check_string(&c, m->march) && check_string(&c, m->cpu_features) && check_numbers(&c))
-        check_rows(&c);
-    return c.fault ? hft_fail(HFTAC_MODEL, "%s: damaged model.so: %s", path, c.fault)
-                   : HFTAC_OK;
+    HftacNote note;
+    memcpy(&note, c->mapping->memory + c->file->note, sizeof note);
+    c->address = c->file->note + offsetof(HftacNote, model) + (uint64_t)note.model;
+    if (!hft_elf_has(c->file, c->address, sizeof *head, 0) || c->address % 8 != 0)
+        return hft_elf_unusable(c->file, "its descriptor lies outside of it");
+    c->m->block = c->mapping->memory + c->address;
+    memcpy(head, c->m->block, sizeof *head);
+    c->bytes = head->bytes;
+    if (memcmp(head->magic, HFTAC_ABI_MAGIC, sizeof head->magic) != 0)
+        return hft_elf_unusable(c->file, "its descriptor has a wrong mark");
+    if (head->bytes < sizeof *head || !hft_elf_has(c->file, c->address, head->bytes, 0))
+        return hft_elf_unusable(c->file, "its descriptor has a wrong size");
+    return HFTAC_OK;
 }
 
-bool hft_shape_bytes(const HftacShape *shape, uint64_t *bytes)
+/* The best of the codes that this CPU can run; else what the last one said. */
+static hftac_status choose_code(const ElfFile *f, Model *m)
 {
-    *bytes = hftac_type_bytes((hftac_type)shape->dtype);
-    if (*bytes == 0 || shape->rank > HFTAC_MAX_RANK)
-        return false;
-    for (uint32_t i = 0; i < shape->rank; i++)
-        if (shape->dim[i] < 0 ||
-            __builtin_mul_overflow(*bytes, (uint64_t)shape->dim[i], bytes) ||
-            *bytes > INT64_MAX)
-            return false;
-    return true;
+    hftac_status s = HFTAC_OK;
+    for (uint32_t i = m->table[HFTAC_SECTION_CODE].n; i-- > 0;) {
+        m->code = hft_model_row(m, HFTAC_SECTION_CODE, i);
+        s = hft_cpu_check(f->path, hft_model_text(m, m->code->features));
+        if (!s)
+            return s;
+    }
+    return s;
 }
 
-static const void *row(const void *rows, uint32_t size, uint32_t i)
+hftac_status hft_model_find(const ElfFile *f, const Mapping *mapping, Model *m)
 {
-    return (const char *)rows + (size_t)size * i;
-}
-
-const HftacInput *hft_model_input(const HftacModel *m, uint32_t i)
-{
-    return row(m->inputs, m->input_size, i);
-}
-
-const HftacHyper *hft_model_hyper(const HftacModel *m, uint32_t i)
-{
-    return row(m->hypers, m->hyper_size, i);
-}
-
-const HftacState *hft_model_state(const HftacModel *m, uint32_t i)
-{
-    return row(m->states, m->state_size, i);
-}
-
-const HftacOutput *hft_model_output(const HftacModel *m, uint32_t i)
-{
-    return row(m->outputs, m->output_size, i);
-}
-
-const HftacEntry *hft_model_entry(const HftacModel *m, uint32_t i)
-{
-    const HftacEntry *e = i < m->n_entries ? row(m->entries, m->entry_size, i) : NULL;
-    return e && e->present ? e : NULL;
-}
-
-const HftacResult *hft_entry_result(const HftacModel *m, const HftacEntry *e, uint32_t i)
-{
-    return row(e->results, m->result_size, i);
+    Check c = {.file = f, .mapping = mapping, .m = m};
+    HftacModel head;
+    *m = (Model){0};
+    const hftac_status s = find_block(&c, &head);
+    if (s)
+        return s;
+    if (read_sections(&c, &head)) {
+        m->info = hft_model_row(m, HFTAC_SECTION_INFO, 0);
+        m->variant = hft_model_row(m, HFTAC_SECTION_VARIANTS, 0);
+        check_tables(&c);
+    }
+    return c.fault ? hft_fail(HFTAC_MODEL, "%s: damaged model.so: %s", f->path, c.fault)
+                   : choose_code(f, m);
 }

@@ -66,8 +66,9 @@ static hftac_status write_output(const FileSink *f, int32_t output, int32_t mode
     for (uint64_t i = 0; i < outer; i++) {
         const uint64_t to =
             (uint64_t)model * block + (i * (uint64_t)f->samples + (uint64_t)first) * row;
-        const hftac_status w = hft_st_write(
-            f->writer, t, to, values + i * (uint64_t)f->a->m->batch * row, (uint64_t)n * row);
+        const hftac_status w =
+            hft_st_write(f->writer, t, to, values + i * (uint64_t)f->a->m->info->batch * row,
+                         (uint64_t)n * row);
         if (w)
             return w;
     }
@@ -111,7 +112,7 @@ hftac_status hftac_predict_to_file(hftac_array *a, hftac_data *data, const char 
                   .samples = data->samples,
                   .tensors = calloc((size_t)a->about.n_outputs + 1, sizeof *f.tensors)};
     s = f.tensors ? list_outputs(&f) : hft_fail_memory("a file's header", 0);
-    const char *const metadata[][2] = {{"format", "pt"}, {"model", a->m->name}};
+    const char *const metadata[][2] = {{"format", "pt"}, {"model", a->about.name}};
     if (!s)
         s = hft_st_create(path, f.tensors, a->about.n_outputs, metadata, 2, &f.writer);
     if (!s)

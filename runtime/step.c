@@ -1,7 +1,7 @@
 /* Running entry points: initial values, training, evaluation, prediction, and what becomes of
  * their results.
  *
- * The models that an entry runs for are cut into one contiguous block per worker, the same
+ * What an entry does is a list of steps in model.so, walked here.  The models that it runs for are cut into one contiguous block per worker, the same
  * one as long as the same models run, so that a model's state stays in one core's cache.  A
  * kernel is called once per maximal run of neighbours. */
 #include <inttypes.h>
@@ -39,18 +39,33 @@ static void partition_make(Partition *p, int32_t n, int threads, const unsigned 
     p->first[p->n_workers] = run;
 }
 
-typedef struct EntryJob {
+typedef struct StepJob {
     hftac_array *a;
     const Partition *p;
-    HftacRegionFn *models;
-} EntryJob;
+    HftacRegionFn *function;
+} StepJob;
 
 static void run_worker(void *context, int worker)
 {
-    const EntryJob *job = context;
+    const StepJob *job = context;
     const Partition *p = job->p;
     for (int32_t r = p->first[worker]; r < p->first[worker + 1]; r++)
-        job->models(&job->a->frames[worker], p->lo[r], p->hi[r]);
+        job->function(&job->a->frames[worker], p->lo[r], p->hi[r]);
+}
+
+/* Every step is done before the next one begins, so a barrier is nothing that is left to do. */
+static void run_step(hftac_array *a, const Partition *p, const HftacStep *s)
+{
+    StepJob job = {.a = a, .p = p};
+    switch (s->kind) {
+    case HFTAC_STEP_SHARED:
+        hft_model_function(a->m, s->function)(&a->frames[0], 0, 0);
+        break;
+    case HFTAC_STEP_MODELS:
+        job.function = hft_model_function(a->m, s->function);
+        hft_pool_run(a->pool, p->n_workers, run_worker, &job);
+        break;
+    }
 }
 
 void hft_run_entry(hftac_array *a, int which, Partition *p, const unsigned char *wanted)
@@ -58,12 +73,8 @@ void hft_run_entry(hftac_array *a, int which, Partition *p, const unsigned char 
     const HftacEntry *e = a->plans[which].entry;
     if (!p->made || memcmp(p->wanted, wanted, (size_t)a->n) != 0)
         partition_make(p, a->n, a->about.threads, wanted);
-    if (!p->n_workers)
-        return;
-    if (e->shared)
-        e->shared(&a->frames[0], 0, 0);
-    EntryJob job = {.a = a, .p = p, .models = e->models};
-    hft_pool_run(a->pool, p->n_workers, run_worker, &job);
+    for (uint32_t i = 0; p->n_workers && i < e->n_steps; i++)
+        run_step(a, p, hft_entry_step(a->m, e, i));
 }
 
 /* ---- Initial values ---- */
@@ -80,7 +91,8 @@ void hft_initialize_models(hftac_array *a, const unsigned char *wanted)
         if (!flags[b])
             continue;
         any = true;
-        memset(a->state + (size_t)b * a->m->state_bytes, 0, a->m->state_bytes);
+        memset(a->state + (size_t)b * a->m->variant->state_bytes, 0,
+               a->m->variant->state_bytes);
         a->models[b].initialized = true;
         a->n_uninitialized--;
     }
@@ -144,8 +156,8 @@ static void describe_fault(const hftac_array *a, int32_t model, const HftacResul
     out->value = (int64_t)results[r->index + 1];
     out->sample = position;
     out->input = NULL;
-    for (int32_t i = 0; r->name && i < a->about.n_inputs; i++)
-        if (strcmp(a->inputs[i].name, r->name) == 0) {
+    for (int32_t i = 0; i < a->about.n_inputs; i++)
+        if (strcmp(a->inputs[i].name, hft_model_text(a->m, r->name)) == 0) {
             out->input = a->inputs[i].name;
             out->sample = sample_of(a, i, model, position);
         }
@@ -160,7 +172,7 @@ static void describe_fault(const hftac_array *a, int32_t model, const HftacResul
 
 static void store_metrics(hftac_array *a, const EntryPlan *p, int32_t model)
 {
-    const double *results = a->results + (size_t)model * a->m->n_results;
+    const double *results = a->results + (size_t)model * a->m->info->n_results;
     for (int i = 0; i < p->n_values; i++)
         a->metric_values[(size_t)p->values[i].metric * (size_t)a->n + (size_t)model] =
             results[p->values[i].index];
@@ -168,7 +180,7 @@ static void store_metrics(hftac_array *a, const EntryPlan *p, int32_t model)
 
 static void add_to_epoch(hftac_array *a, const EntryPlan *p, int32_t model)
 {
-    const double *results = a->results + (size_t)model * a->m->n_results;
+    const double *results = a->results + (size_t)model * a->m->info->n_results;
     for (int i = 0; i < p->n_values; i++)
         a->epoch_sum[(size_t)p->values[i].metric * (size_t)a->n + (size_t)model] +=
             results[p->values[i].index];
@@ -177,7 +189,7 @@ static void add_to_epoch(hftac_array *a, const EntryPlan *p, int32_t model)
 
 static const HftacResult *find_fault(const hftac_array *a, const EntryPlan *p, int32_t model)
 {
-    const double *results = a->results + (size_t)model * a->m->n_results;
+    const double *results = a->results + (size_t)model * a->m->info->n_results;
     for (int i = 0; i < p->n_faults; i++)
         if (results[p->faults[i]->index] >= 0)
             return p->faults[i];
@@ -189,7 +201,7 @@ static void record_fault(hftac_array *a, int32_t model, const HftacResult *r)
     hft_set_state(a, model, HFTAC_MODEL_FAULT);
     ModelStatus *m = &a->models[model];
     m->step = steps_done(a, model) + 1;
-    describe_fault(a, model, r, a->results + (size_t)model * a->m->n_results, m);
+    describe_fault(a, model, r, a->results + (size_t)model * a->m->info->n_results, m);
 }
 
 static void record_divergence(hftac_array *a, const EntryPlan *p, int32_t model)
@@ -197,7 +209,7 @@ static void record_divergence(hftac_array *a, const EntryPlan *p, int32_t model)
     hft_set_state(a, model, HFTAC_MODEL_DIVERGED);
     ModelStatus *m = &a->models[model];
     m->step = steps_done(a, model) + 1;
-    const double *results = a->results + (size_t)model * a->m->n_results;
+    const double *results = a->results + (size_t)model * a->m->info->n_results;
     for (int i = 0; i < p->n_values; i++) {
         const double v = results[p->values[i].index];
         if (!isfinite(v)) {
@@ -223,7 +235,7 @@ static void take_train_results(hftac_array *a, int32_t model)
     if (fault)
         record_fault(a, model, fault);
     else if (p->ok_index >= 0 &&
-             a->results[(size_t)model * a->m->n_results + (size_t)p->ok_index] == 0)
+             a->results[(size_t)model * a->m->info->n_results + (size_t)p->ok_index] == 0)
         record_divergence(a, p, model);
     else
         add_to_epoch(a, p, model);
@@ -239,20 +251,20 @@ static hftac_status check_entry(const hftac_array *a, int which, int64_t n_valid
         return hft_fail(HFTAC_USAGE, "array is NULL");
     if (!a->plans[which].entry)
         return hft_fail(HFTAC_USAGE, "%s was compiled without %s", a->path, names[which]);
-    if (n_valid < 1 || n_valid > a->m->batch)
+    if (n_valid < 1 || n_valid > a->m->info->batch)
         return hft_fail(HFTAC_USAGE,
                         "n_valid is %" PRId64 ", a batch has 1 to %" PRId64 " samples", n_valid,
-                        a->m->batch);
+                        a->m->info->batch);
     return hft_check_fed(a, which, n_valid);
 }
 
 hftac_status hftac_train_step(hftac_array *a)
 {
-    const hftac_status s = check_entry(a, HFTAC_ENTRY_TRAIN, a ? a->m->batch : 0);
+    const hftac_status s = check_entry(a, HFTAC_ENTRY_TRAIN, a ? a->m->info->batch : 0);
     if (s)
         return s;
     hft_initialize_models(a, a->alive);
-    a->scalars[HFTAC_SCALAR_N_VALID] = (double)a->m->batch;
+    a->scalars[HFTAC_SCALAR_N_VALID] = (double)a->m->info->batch;
     hft_run_entry(a, HFTAC_ENTRY_TRAIN, &a->running, a->alive);
     for (int32_t b = 0; b < a->n; b++)
         if (a->running.wanted[b])
@@ -271,7 +283,7 @@ static hftac_status first_fault(const hftac_array *a, int which, const unsigned 
         const HftacResult *fault = wanted[b] ? find_fault(a, p, b) : NULL;
         if (fault) {
             ModelStatus m = {0};
-            describe_fault(a, b, fault, a->results + (size_t)b * a->m->n_results, &m);
+            describe_fault(a, b, fault, a->results + (size_t)b * a->m->info->n_results, &m);
             return hft_fail(HFTAC_DATA, "%s", m.text);
         }
     }
@@ -280,8 +292,8 @@ static hftac_status first_fault(const hftac_array *a, int which, const unsigned 
 
 static void clear_accumulators(hftac_array *a, int32_t model)
 {
-    unsigned char *block = a->state + (size_t)model * a->m->state_bytes;
-    for (uint32_t i = 0; i < a->m->n_states; i++) {
+    unsigned char *block = a->state + (size_t)model * a->m->variant->state_bytes;
+    for (uint32_t i = 0; i < a->m->variant->n_states; i++) {
         const HftacState *s = hft_model_state(a->m, i);
         if (s->role == HFTAC_ROLE_METRIC)
             memset(block + s->offset, 0, s->bytes);

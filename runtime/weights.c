@@ -70,7 +70,8 @@ hftac_status hftac_save_model(hftac_array *a, int32_t model, const char *path)
     hft_initialize_model(a, model);
     char slot[16];
     snprintf(slot, sizeof slot, "%d", model);
-    const char *const metadata[][2] = {{"format", "pt"}, {"model", a->m->name}, {"slot", slot}};
+    const char *const metadata[][2] = {
+        {"format", "pt"}, {"model", a->about.name}, {"slot", slot}};
     StWriter *w = NULL;
     s = hft_st_create(path, tensors, list_saved(a, tensors), metadata, 3, &w);
     if (!s)
@@ -103,7 +104,9 @@ static json_t *model_json(const hftac_array *a, int32_t model)
     for (int32_t h = 0; ok && h < a->about.n_hypers; h++)
         ok = json_object_set_new(
                  hypers, a->hypers[h].name,
-                 number_json(a->hyper_values[(size_t)model * a->m->n_hypers + (size_t)h])) == 0;
+                 number_json(
+                     a->hyper_values[(size_t)model * (size_t)a->about.n_hypers + (size_t)h])) ==
+             0;
     if (!ok) {
         json_decref(hypers);
         return NULL;
@@ -118,7 +121,7 @@ static hftac_status save_hypers(const hftac_array *a, const char *path)
     bool ok = models != NULL;
     for (int32_t b = 0; ok && b < a->n; b++)
         ok = json_array_append_new(models, model_json(a, b)) == 0;
-    json_t *all = ok ? json_pack("{s:s, s:O}", "model", a->m->name, "models", models) : NULL;
+    json_t *all = ok ? json_pack("{s:s, s:O}", "model", a->about.name, "models", models) : NULL;
     char *text = all ? json_dumps(all, JSON_INDENT(2) | JSON_REAL_PRECISION(17)) : NULL;
     const hftac_status s =
         text ? hft_write_file(path, text, strlen(text)) : hft_fail_memory("hypers.json", 0);
@@ -218,7 +221,7 @@ static hftac_status check_keys(const hftac_array *a, const char *path, const StF
                            hft_shape_text(shape, t->rank, t->dims));
     }
     char head[512];
-    snprintf(head, sizeof head, "%.400s does not fit model %.64s", path, a->m->name);
+    snprintf(head, sizeof head, "%.400s does not fit model %.64s", path, a->about.name);
     return hft_report_fail(&report, HFTAC_DATA, head);
 }
 

@@ -1,25 +1,12 @@
-/* The one symbol that model.so exports: `hftac_model` (runtime/model_abi.h) as constants. */
+/* The descriptor (codegen/model_file.h) and the ELF note that says where it lies, as constants of an LLVM module. */
 #ifndef HFTAC_CODEGEN_CPU_DESCRIPTOR_H
 #define HFTAC_CODEGEN_CPU_DESCRIPTOR_H
 
 #include <llvm-c/Core.h>
-#include <llvm-c/Target.h>
 
-#include "codegen/codegen.h"
+#include "codegen/model_file.h"
 
-/* The region functions of one entry; shared NULL: nothing to do. */
-typedef struct Regions {
-    LLVMValueRef shared, models;
-} Regions;
-
-typedef struct DescriptorInput {
-    const Plan *plan;
-    const CodegenOptions *options;
-    const char *features;   /* as in /proc/cpuinfo */
-    const Regions *regions; /* by position in plan->entries */
-    LLVMTargetDataRef layout;
-} DescriptorInput;
-
-void descriptor_emit(Arena *a, LLVMModuleRef module, const DescriptorInput *in);
+/* functions: file->n_functions of them, in the order of their numbers. */
+void descriptor_emit(LLVMModuleRef module, const ModelFile *file, LLVMValueRef *functions);
 
 #endif

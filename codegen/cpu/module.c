@@ -34,6 +34,12 @@ typedef struct Part {
     int64_t size; /* instructions */
 } Part;
 
+/* The functions that the descriptor names, by number. */
+typedef struct FunctionTable {
+    LLVMValueRef *function;
+    int n;
+} FunctionTable;
+
 struct CpuModule {
     Arena *arena;
     Part parts[MAX_PARTS];
@@ -185,8 +191,14 @@ static KernelCall *generate_calls(CpuModule *m, const Plan *p, const EntryPlan *
     return call;
 }
 
-static bool generate_entry(CpuModule *m, const Plan *p, const EntryPlan *entry, Regions *out,
-                           const char **error)
+static int add_function(FunctionTable *t, LLVMValueRef f)
+{
+    t->function[t->n] = f;
+    return t->n++;
+}
+
+static bool generate_entry(CpuModule *m, const Plan *p, const EntryPlan *entry,
+                           FunctionTable *table, EntryFunctions *out, const char **error)
 {
     KernelCall *call = generate_calls(m, p, entry, error);
     if (!call)
@@ -198,15 +210,14 @@ static bool generate_entry(CpuModule *m, const Plan *p, const EntryPlan *entry, 
                       .entry = entry,
                       .calls = call,
                       .n = entry->n_shared};
-    *out = (Regions){0};
+    *out = (EntryFunctions){.shared = -1};
     if (in.n)
-        out->shared = region_shared(&in, arena_printf(m->arena, "%s.shared", name));
+        out->shared =
+            add_function(table, region_shared(&in, arena_printf(m->arena, "%s.shared", name)));
     in.calls = call + entry->n_shared;
     in.n = entry->n_kernels - entry->n_shared;
-    out->models = region_models(&in, arena_printf(m->arena, "%s.models", name));
-    set_attributes(m, out->models);
-    if (out->shared)
-        set_attributes(m, out->shared);
+    out->models =
+        add_function(table, region_models(&in, arena_printf(m->arena, "%s.models", name)));
     return true;
 }
 
@@ -243,24 +254,24 @@ static bool passes_failed(CpuModule *m, char *message, const char **error)
 static bool generate(CpuModule *m, const Plan *p, const CodegenOptions *o, const char **error)
 {
     LLVMTargetDataRef layout = LLVMCreateTargetDataLayout(m->parts[0].machine);
-    Regions *regions = arena_array(m->arena, (size_t)p->n_entries, sizeof *regions);
+    EntryFunctions *entries = arena_array(m->arena, (size_t)p->n_entries, sizeof *entries);
+    FunctionTable table = {
+        .function = arena_array(m->arena, 2 * (size_t)p->n_entries, sizeof *table.function)};
     bool ok = true;
     for (int i = 0; i < m->n_parts; i++) {
         LLVMSetModuleDataLayout(m->parts[i].module, layout);
         LLVMSetTarget(m->parts[i].module, "x86_64-unknown-linux-gnu");
     }
     for (int i = 0; ok && i < p->n_entries; i++)
-        ok = generate_entry(m, p, &p->entries[i], &regions[i], error);
-    if (ok)
-        descriptor_emit(m->arena, m->parts[0].module,
-                        &(DescriptorInput){.plan = p,
-                                           .options = o,
-                                           .regions = regions,
-                                           .features = m->target.features,
-                                           .layout = layout});
+        ok = generate_entry(m, p, &p->entries[i], &table, &entries[i], error);
     LLVMDisposeTargetData(layout);
     if (!ok)
         return false;
+    for (int i = 0; i < table.n; i++)
+        set_attributes(m, table.function[i]);
+    const CodeVersion code = {o->march, m->target.features, table.n};
+    const ModelFile file = model_file_write(m->arena, p, o->version, entries, 1, &code);
+    descriptor_emit(m->parts[0].module, &file, table.function);
     verify(m);
     return o->split || m->optimize == 0 || !passes_failed(m, run_passes(&m->parts[0]), error);
 }

@@ -91,7 +91,7 @@ static void put_fault(const HftacFrame *f, double *r, int64_t at)
     r[R_FAULT_VALUE] = at < 0 ? 0 : label[at];
 }
 
-static void init_models(const HftacFrame *f, int64_t lo, int64_t hi)
+__attribute__((used)) static void init_models(const HftacFrame *f, int64_t lo, int64_t hi)
 {
     for (int64_t b = lo; b < hi; b++)
         for (int i = 0; i < 2; i++)
@@ -99,7 +99,7 @@ static void init_models(const HftacFrame *f, int64_t lo, int64_t hi)
                 state_of(f, b)->w[j][i] = (float)f->seeds[b] + (float)(10 * i + j);
 }
 
-static void shared_train(const HftacFrame *f, int64_t lo, int64_t hi)
+__attribute__((used)) static void shared_train(const HftacFrame *f, int64_t lo, int64_t hi)
 {
     (void)lo, (void)hi;
     const float *x = f->inputs[X];
@@ -111,7 +111,7 @@ static void shared_train(const HftacFrame *f, int64_t lo, int64_t hi)
     }
 }
 
-static void train_models(const HftacFrame *f, int64_t lo, int64_t hi)
+__attribute__((used)) static void train_models(const HftacFrame *f, int64_t lo, int64_t hi)
 {
     const unsigned char *label = f->inputs[LABEL];
     const float *mean = (const float *)f->shared + MEAN;
@@ -139,7 +139,7 @@ static void train_models(const HftacFrame *f, int64_t lo, int64_t hi)
     }
 }
 
-static void eval_models(const HftacFrame *f, int64_t lo, int64_t hi)
+__attribute__((used)) static void eval_models(const HftacFrame *f, int64_t lo, int64_t hi)
 {
     const unsigned char *label = f->inputs[LABEL];
     const int64_t n = (int64_t)f->scalars[HFTAC_SCALAR_N_VALID];
@@ -151,7 +151,7 @@ static void eval_models(const HftacFrame *f, int64_t lo, int64_t hi)
     }
 }
 
-static void eval_end_models(const HftacFrame *f, int64_t lo, int64_t hi)
+__attribute__((used)) static void eval_end_models(const HftacFrame *f, int64_t lo, int64_t hi)
 {
     for (int64_t b = lo; b < hi; b++) {
         f->results[b * N_RESULTS + 0] = state_of(f, b)->sum / state_of(f, b)->weight;
@@ -159,7 +159,7 @@ static void eval_end_models(const HftacFrame *f, int64_t lo, int64_t hi)
     }
 }
 
-static void predict_models(const HftacFrame *f, int64_t lo, int64_t hi)
+__attribute__((used)) static void predict_models(const HftacFrame *f, int64_t lo, int64_t hi)
 {
     const float *x = f->inputs[X];
     const double *bias = f->inputs[BIAS];
@@ -186,169 +186,272 @@ static void predict_models(const HftacFrame *f, int64_t lo, int64_t hi)
         .dtype = t \
     }
 
-static const HftacInput inputs[N_INPUTS] = {
-    [X] = {.name = "x", .shape = F32(N, 3), .bytes = sizeof(float) * N * 3},
-    [LABEL] = {.name = "label", .shape = {HFTAC_DT_U8, 1, {N}}, .is_target = 1, .bytes = N},
-    [NOISE] = {.name = "noise",
-               .shape = {HFTAC_DT_I32, 2, {2, N}},
-               .batch_axis = 1,
-               .is_each = 1,
-               .bytes = sizeof(int) * 2 * N},
-    [BIAS] = {.name = "bias", .shape = {HFTAC_DT_F64, 1, {2}}, .batch_axis = -1, .bytes = 16},
+/* Every text of the model has a field, so that its place is known when this is compiled. */
+/* clang-format off */
+#define TEXTS(X)                                                                            \
+    X(version, "0.1.0")                                                                     \
+    X(fake, FAKE_NAME) X(march, "x86-64") X(features, FAKE_FEATURES) X(x, "x")              \
+        X(label, "label") X(noise, "noise") X(bias, "bias") X(lr, "lr") X(repeat, "repeat") \
+            X(pick, "pick") X(fc_weight, "fc.weight") X(scale, "scale") X(seen, "seen")     \
+                X(moment, "optimizer.m") X(step, "$step") X(sum, "metric.loss.sum")         \
+                    X(weight, "metric.loss.weight") X(y, "y") X(z, "z") X(c, "c")           \
+                        X(loss, "loss") X(ok, "ok") X(schedule, "schedule") X(count, "count")
+/* clang-format on */
+typedef struct Texts {
+    char none;
+#define X(name, text) char name[sizeof text];
+    TEXTS(X)
+#undef X
+} Texts;
+#define T(name) offsetof(Texts, name)
+
+/* Functions, by number. */
+enum {
+    F_INIT,
+    F_SHARED,
+    F_TRAIN,
+    F_EVAL,
+    F_EVAL_END,
+    F_PREDICT,
+    N_FUNCTIONS
 };
-static const double set[] = {0, 0.5, 2};
-static const HftacHyper hypers[N_HYPERS] = {
-    [LR] = {.name = "lr", .value = 0.5, .domain = 2, .lo = 1e-4, .hi = 1},
-    [REPEAT] = {.name = "repeat",
-                .value = 3,
-                .is_integer = 1,
-                .domain = 3,
-                .lo = 1,
-                .hi = 9,
-                .step = 2},
-    [PICK] = {.name = "pick", .domain = 4, .n_set = 3, .set = set},
+enum {
+    N_SECTIONS = 13,
+    N_STATES = 7,
+    N_OUTPUTS = 3,
+    N_ALL_RESULTS = 9,
+    N_STEPS = 7
 };
-static const HftacState states[] = {
-    {.name = "fc.weight",
-     .shape = F32(2, 3),
-     .layout = {1, 0},
-     .offset = offsetof(State, w),
-     .bytes = 24},
-    {.name = "scale", .shape = SCALAR(HFTAC_DT_F32), .offset = offsetof(State, b), .bytes = 4},
-    {.name = "seen",
-     .shape = SCALAR(HFTAC_DT_I64),
-     .role = HFTAC_ROLE_BUFFER,
-     .offset = offsetof(State, seen),
-     .bytes = 8},
-    {.name = "optimizer.m",
-     .shape = {HFTAC_DT_F64, 1, {2}},
-     .role = HFTAC_ROLE_OPTIM,
-     .offset = offsetof(State, moment),
-     .bytes = 16},
-    {.name = "$step",
-     .shape = SCALAR(HFTAC_DT_I64),
-     .role = HFTAC_ROLE_COUNTER,
-     .offset = offsetof(State, step),
-     .bytes = 8},
-    {.name = "metric.loss.sum",
-     .shape = SCALAR(HFTAC_DT_F64),
-     .role = HFTAC_ROLE_METRIC,
-     .offset = offsetof(State, sum),
-     .bytes = 8},
-    {.name = "metric.loss.weight",
-     .shape = SCALAR(HFTAC_DT_F64),
-     .role = HFTAC_ROLE_METRIC,
-     .offset = offsetof(State, weight),
-     .bytes = 8},
-};
-static const HftacOutput outputs[] = {
-    {.name = "y",
-     .shape = F32(N, 2),
-     .batch_axis = 0,
-     .per_sample = 1,
-     .bytes = sizeof(float) * N * 2},
-    {.name = "z",
-     .shape = F32(2, N * 2),
-     .batch_axis = 1,
-     .per_sample = 2,
-     .bytes = sizeof(float) * N * 4},
-    {.name = "c", .shape = SCALAR(HFTAC_DT_F64), .batch_axis = -1, .bytes = 8},
-};
-static const HftacResult train_results[] = {
-    {.name = "loss", .kind = HFTAC_RESULT_VALUE, .index = R_LOSS},
-    {.name = "ok", .kind = HFTAC_RESULT_OK, .index = R_OK},
-    {.name = "label",
-     .kind = HFTAC_RESULT_FAULT,
-     .index = R_FAULT,
-     .hi = 5,
-     .ignore = 255,
-     .has_ignore = 1},
-    {.name = "label", .kind = HFTAC_RESULT_FAULT_VALUE, .index = R_FAULT_VALUE},
-    {.name = "schedule", .kind = HFTAC_RESULT_FACTOR, .index = R_FACTOR},
-};
-static const HftacResult eval_results[] = {
-    {.name = "label",
-     .kind = HFTAC_RESULT_FAULT,
-     .index = R_FAULT,
-     .hi = 5,
-     .ignore = 255,
-     .has_ignore = 1},
-    {.name = "label", .kind = HFTAC_RESULT_FAULT_VALUE, .index = R_FAULT_VALUE},
-};
-static const HftacResult end_results[] = {
-    {.name = "loss", .kind = HFTAC_RESULT_VALUE, .index = 0},
-    {.name = "count", .kind = HFTAC_RESULT_VALUE, .index = 1},
-};
+
+/* The descriptor's block; behind it the functions' words, which only the linker knows. */
+typedef struct Block {
+    HftacModel head;
+    HftacSection sections[N_SECTIONS];
+    HftacInfo info[1];
+    Texts texts;
+    _Alignas(8) double reals[3];
+    HftacInput inputs[N_INPUTS];
+    HftacHyper hypers[N_HYPERS];
+    HftacState states[N_STATES];
+    HftacOutput outputs[N_OUTPUTS];
+    HftacResult results[N_ALL_RESULTS];
+    HftacEntry entries[HFTAC_N_ENTRIES];
+    HftacStep steps[N_STEPS];
+    HftacVariant variants[1];
+    HftacCode codes[1];
+} Block;
+
+#define SECTION(tag_, field)                                                   \
+    {                                                                          \
+        .tag = HFTAC_SECTION_##tag_, .row_bytes = sizeof((Block){0}.field[0]), \
+        .offset = offsetof(Block, field), .bytes = sizeof((Block){0}.field)    \
+    }
 #define MASK(...)      \
     {                  \
         __VA_ARGS__, 0 \
     }
-static const HftacEntry entries[HFTAC_N_ENTRIES] = {
-    [HFTAC_ENTRY_INIT] = {.present = 1, .models = init_models},
-    [HFTAC_ENTRY_TRAIN] = {.present = 1,
-                           .n_results = 5,
-                           .shared = shared_train,
-                           .models = train_models,
-                           .results = train_results,
-                           .input_mask = MASK(1 << X | 1 << LABEL | 1 << NOISE)},
-    [HFTAC_ENTRY_EVAL] = {.present = 1,
-                          .n_results = 2,
-                          .models = eval_models,
-                          .results = eval_results,
-                          .input_mask = MASK(1 << LABEL)},
-    [HFTAC_ENTRY_EVAL_END] = {.present = 1,
-                              .n_results = 2,
-                              .models = eval_end_models,
-                              .results = end_results},
-    [HFTAC_ENTRY_PREDICT] = {.present = 1,
-                             .models = predict_models,
-                             .input_mask = MASK(1 << X | 1 << BIAS)},
+#define FAULT(index_)                                                                          \
+    {                                                                                          \
+        .name = T(label), .kind = HFTAC_RESULT_FAULT, .index = index_, .hi = 5, .ignore = 255, \
+        .has_ignore = 1                                                                        \
+    }
+
+extern const Block fake_block;
+__attribute__((visibility("hidden"), section(".rodata.fake"), aligned(64))) const Block
+    fake_block =
+        {
+            .head = {.magic = HFTAC_ABI_MAGIC,
+                     .abi_major = HFTAC_ABI_MAJOR,
+                     .bytes = sizeof(Block) + N_FUNCTIONS * sizeof(int64_t),
+                     .n_sections = N_SECTIONS,
+                     .section_bytes = sizeof(HftacSection)},
+            .sections = {SECTION(INFO, info),
+                         {.tag = HFTAC_SECTION_TEXT,
+                          .row_bytes = 1,
+                          .offset = offsetof(Block, texts),
+                          .bytes = sizeof(Texts)},
+                         SECTION(REALS, reals),
+                         SECTION(INPUTS, inputs),
+                         SECTION(HYPERS, hypers),
+                         SECTION(STATES, states),
+                         SECTION(OUTPUTS, outputs),
+                         SECTION(RESULTS, results),
+                         SECTION(ENTRIES, entries),
+                         SECTION(STEPS, steps),
+                         SECTION(VARIANTS, variants),
+                         SECTION(CODE, codes),
+                         {.tag = HFTAC_SECTION_FUNCTIONS,
+                          .row_bytes = sizeof(int64_t),
+                          .offset = sizeof(Block),
+                          .bytes = N_FUNCTIONS * sizeof(int64_t)}},
+            .info = {{.version = T(version),
+                      .name = T(fake),
+                      .n_models = B,
+                      .batch = N,
+                      .epochs = 20,
+                      .shared_bytes = 64,
+                      .scratch_bytes = 64,
+                      .n_results = N_RESULTS}},
+            .texts =
+                {
+#define X(name, text) .name = text,
+                    TEXTS(X)
+#undef X
+                },
+            .reals = {0, 0.5, 2},
+            .inputs =
+                {
+                    [X] = {.name = T(x), .shape = F32(N, 3), .bytes = sizeof(float) * N * 3},
+                    [LABEL] = {.name = T(label),
+                               .shape = {HFTAC_DT_U8, 1, {N}},
+                               .is_target = 1,
+                               .bytes = N},
+                    [NOISE] = {.name = T(noise),
+                               .shape = {HFTAC_DT_I32, 2, {2, N}},
+                               .batch_axis = 1,
+                               .is_each = 1,
+                               .bytes = sizeof(int) * 2 * N},
+                    [BIAS] = {.name = T(bias),
+                              .shape = {HFTAC_DT_F64, 1, {2}},
+                              .batch_axis = -1,
+                              .bytes = 16},
+                },
+            .hypers =
+                {
+                    [LR] = {.name = T(lr), .value = 0.5, .domain = 2, .lo = 1e-4, .hi = 1},
+                    [REPEAT] = {.name = T(repeat),
+                                .value = 3,
+                                .is_integer = 1,
+                                .domain = 3,
+                                .lo = 1,
+                                .hi = 9,
+                                .step = 2},
+                    [PICK] = {.name = T(pick), .domain = 4, .n_set = 3},
+                },
+            .states =
+                {
+                    {.name = T(fc_weight),
+                     .shape = F32(2, 3),
+                     .layout = {1, 0},
+                     .offset = offsetof(State, w),
+                     .bytes = 24},
+                    {.name = T(scale),
+                     .shape = SCALAR(HFTAC_DT_F32),
+                     .offset = offsetof(State, b),
+                     .bytes = 4},
+                    {.name = T(seen),
+                     .shape = SCALAR(HFTAC_DT_I64),
+                     .role = HFTAC_ROLE_BUFFER,
+                     .offset = offsetof(State, seen),
+                     .bytes = 8},
+                    {.name = T(moment),
+                     .shape = {HFTAC_DT_F64, 1, {2}},
+                     .role = HFTAC_ROLE_OPTIM,
+                     .offset = offsetof(State, moment),
+                     .bytes = 16},
+                    {.name = T(step),
+                     .shape = SCALAR(HFTAC_DT_I64),
+                     .role = HFTAC_ROLE_COUNTER,
+                     .offset = offsetof(State, step),
+                     .bytes = 8},
+                    {.name = T(sum),
+                     .shape = SCALAR(HFTAC_DT_F64),
+                     .role = HFTAC_ROLE_METRIC,
+                     .offset = offsetof(State, sum),
+                     .bytes = 8},
+                    {.name = T(weight),
+                     .shape = SCALAR(HFTAC_DT_F64),
+                     .role = HFTAC_ROLE_METRIC,
+                     .offset = offsetof(State, weight),
+                     .bytes = 8},
+                },
+            .outputs =
+                {
+                    {.name = T(y),
+                     .shape = F32(N, 2),
+                     .per_sample = 1,
+                     .bytes = sizeof(float) * N * 2},
+                    {.name = T(z),
+                     .shape = F32(2, N * 2),
+                     .batch_axis = 1,
+                     .per_sample = 2,
+                     .bytes = sizeof(float) * N * 4},
+                    {.name = T(c), .shape = SCALAR(HFTAC_DT_F64), .batch_axis = -1, .bytes = 8},
+                },
+            .results =
+                {
+                    {.name = T(loss),
+                     .kind = HFTAC_RESULT_VALUE,
+                     .index = R_LOSS}, /* train: 0 to 4 */
+                    {.name = T(ok), .kind = HFTAC_RESULT_OK, .index = R_OK},
+                    FAULT(R_FAULT),
+                    {.name = T(label),
+                     .kind = HFTAC_RESULT_FAULT_VALUE,
+                     .index = R_FAULT_VALUE},
+                    {.name = T(schedule), .kind = HFTAC_RESULT_FACTOR, .index = R_FACTOR},
+                    FAULT(R_FAULT), /* eval: 5, 6 */
+                    {.name = T(label),
+                     .kind = HFTAC_RESULT_FAULT_VALUE,
+                     .index = R_FAULT_VALUE},
+                    {.name = T(loss),
+                     .kind = HFTAC_RESULT_VALUE,
+                     .index = 0}, /* eval_end: 7, 8 */
+                    {.name = T(count), .kind = HFTAC_RESULT_VALUE, .index = 1},
+                },
+            .entries =
+                {
+                    {.kind = HFTAC_ENTRY_INIT, .n_steps = 1},
+                    {.kind = HFTAC_ENTRY_TRAIN,
+                     .n_results = 5,
+                     .first_step = 1,
+                     .n_steps = 3,
+                     .input_mask = MASK(1 << X | 1 << LABEL | 1 << NOISE)},
+                    {.kind = HFTAC_ENTRY_EVAL,
+                     .first_result = 5,
+                     .n_results = 2,
+                     .first_step = 4,
+                     .n_steps = 1,
+                     .input_mask = MASK(1 << LABEL)},
+                    {.kind = HFTAC_ENTRY_EVAL_END,
+                     .first_result = 7,
+                     .n_results = 2,
+                     .first_step = 5,
+                     .n_steps = 1},
+                    {.kind = HFTAC_ENTRY_PREDICT,
+                     .first_step = 6,
+                     .n_steps = 1,
+                     .input_mask = MASK(1 << X | 1 << BIAS)},
+                },
+            .steps = {{HFTAC_STEP_MODELS, F_INIT},
+                      {HFTAC_STEP_SHARED, F_SHARED},
+                      {HFTAC_STEP_BARRIER, 0},
+                      {HFTAC_STEP_MODELS, F_TRAIN},
+                      {HFTAC_STEP_MODELS, F_EVAL},
+                      {HFTAC_STEP_MODELS, F_EVAL_END},
+                      {HFTAC_STEP_MODELS, F_PREDICT}},
+            .variants = {{.hi = B,
+                          .n_states = N_STATES,
+                          .n_entries = HFTAC_N_ENTRIES,
+                          .state_bytes = BLOCK}},
+            .codes = {{.march = T(march), .features = T(features), .n_functions = N_FUNCTIONS}},
 };
 
-/* The note by which libhftac finds the descriptor.  Its hash is filled in after linking, by
- * restamp (tests/unit/restamp.c). */
+/* The functions' words, directly behind the block, and the note by which libhftac finds it.  The note's hash is
+ * filled in after linking, by restamp (tests/unit/restamp.c). */
+static_assert(sizeof(Block) % 8 == 0, "functions follow without a gap");
 #define TEXT_OF(x)   #x
 #define NUMBER_OF(x) TEXT_OF(x)
-__asm__(".pushsection " HFTAC_NOTE_SECTION ",\"a\",@note\n"
+__asm__(".pushsection .rodata.fake,\"a\"\n"
+        ".quad init_models - fake_block, shared_train - fake_block, train_models - fake_block\n"
+        ".quad eval_models - fake_block, eval_end_models - fake_block\n"
+        ".quad predict_models - fake_block\n"
+        ".popsection\n"
+        ".pushsection " HFTAC_NOTE_SECTION ",\"a\",@note\n"
         ".balign 4\n"
         ".long 6, 32, 1\n"
         ".asciz \"" HFTAC_NOTE_NAME "\"\n"
         ".balign 4\n"
         ".long " NUMBER_OF(FAKE_MAJOR) ", 0\n"
-                                       ".quad model - .\n"
+                                       ".quad fake_block - .\n"
                                        ".zero 16\n"
                                        ".popsection\n");
-
-extern const HftacModel model;
-__attribute__((visibility("hidden"))) const HftacModel model = {
-    .magic = HFTAC_ABI_MAGIC,
-    .abi_major = HFTAC_ABI_MAJOR,
-    .size = sizeof(HftacModel),
-    .version = "0.1.0",
-    .name = FAKE_NAME,
-    .march = "x86-64",
-    .cpu_features = FAKE_FEATURES,
-    .n_models = B,
-    .batch = N,
-    .epochs = 20,
-    .state_bytes = BLOCK,
-    .shared_bytes = 64,
-    .scratch_bytes = 64,
-    .n_inputs = N_INPUTS,
-    .n_hypers = N_HYPERS,
-    .n_states = sizeof states / sizeof states[0],
-    .n_outputs = sizeof outputs / sizeof outputs[0],
-    .n_results = N_RESULTS,
-    .n_entries = HFTAC_N_ENTRIES,
-    .input_size = sizeof(HftacInput),
-    .hyper_size = sizeof(HftacHyper),
-    .state_size = sizeof(HftacState),
-    .output_size = sizeof(HftacOutput),
-    .result_size = sizeof(HftacResult),
-    .entry_size = sizeof(HftacEntry),
-    .inputs = inputs,
-    .hypers = hypers,
-    .states = states,
-    .outputs = outputs,
-    .entries = entries,
-};

@@ -194,9 +194,11 @@ Plan *handplan(Arena *a, Module *mod, bool share)
     Maker m = {.arena = a, .share = share};
     Graph *g = module_graph(mod, "predict");
     m.plan = arena_alloc(a, sizeof *m.plan);
-    m.entry = arena_alloc(a, sizeof *m.entry);
-    *m.plan = (Plan){.module = mod, .entries = m.entry, .n_entries = 1};
-    *m.entry = (EntryPlan){.graph = g};
+    m.entry = arena_array(a, 2, sizeof *m.entry);
+    m.entry[0] = (EntryPlan){.graph = g};
+    m.entry[1] = (EntryPlan){
+        .graph = module_graph(mod, "init")}; /* does nothing; a file must have one */
+    *m.plan = (Plan){.module = mod, .entries = m.entry, .n_entries = m.entry[1].graph ? 2 : 1};
     plan_states(&m);
     m.entry->buffer = arena_array(a, (size_t)g->n_nodes, sizeof(Buffer *));
     m.entry->kernels = arena_array(a, (size_t)(g->n_nodes + g->n_outputs), sizeof(Kernel));

@@ -1,6 +1,5 @@
 /* codegen/cpu against the reference: .hir text, a plan by hand, model.so, run for two models; every output
  * compared, guard words round every array. */
-#include <dlfcn.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,7 +10,7 @@
 #include "ir/index.h"
 #include "ir/print.h"
 #include "ir/read.h"
-#include "runtime/model_abi.h"
+#include "runtime/image.h"
 #include "tests/unit/handplan.h"
 #include "tests/unit/ref.h"
 
@@ -271,7 +270,7 @@ static bool guards_hold(const unsigned char *p, int64_t bytes)
 typedef struct Run {
     Arena *arena;
     Module *module;
-    const HftacModel *model;
+    const Model *model;
     HftacFrame frame;
     unsigned char **output;
     double **bound[MODELS]; /* per model: inputs, then states, then hypers */
@@ -323,13 +322,13 @@ static void fill_inputs(Run *r)
 static void fill_states(Run *r)
 {
     const Module *m = r->module;
-    r->frame.state = guarded(r->arena, (int64_t)r->model->state_bytes * MODELS);
+    r->frame.state = guarded(r->arena, (int64_t)r->model->variant->state_bytes * MODELS);
     for (int b = 0; b < MODELS; b++) {
         for (int i = 0; i < m->n_states; i++) {
             const State *s = &m->states[i];
             const int64_t n = count_of(&s->type);
-            unsigned char *p =
-                r->frame.state + b * r->model->state_bytes + r->model->states[i].offset;
+            unsigned char *p = r->frame.state + b * r->model->variant->state_bytes +
+                               hft_model_state(r->model, (uint32_t)i)->offset;
             double *bound = arena_array(r->arena, (size_t)n, sizeof(double));
             for (int64_t k = 0; k < n; k++) {
                 bound[k] = random_value(s->type.dtype);
@@ -358,20 +357,26 @@ static void fill_scalars(Run *r)
     r->frame.seeds = seeds;
 }
 
+static uint32_t n_outputs(const Run *r)
+{
+    return r->model->table[HFTAC_SECTION_OUTPUTS].n;
+}
+
 static int64_t output_bytes(const Run *r, uint32_t i)
 {
-    return (int64_t)r->model->outputs[i].bytes * MODELS;
+    return (int64_t)hft_model_output(r->model, i)->bytes * MODELS;
 }
 
 static void fill_outputs(Run *r)
 {
-    r->output = arena_array(r->arena, r->model->n_outputs, sizeof *r->output);
-    for (uint32_t i = 0; i < r->model->n_outputs; i++)
+    r->output = arena_array(r->arena, n_outputs(r), sizeof *r->output);
+    for (uint32_t i = 0; i < n_outputs(r); i++)
         r->output[i] = guarded(r->arena, output_bytes(r, i));
     r->frame.outputs = (void *const *)r->output;
-    r->frame.results = (double *)guarded(r->arena, (int64_t)r->model->n_results * 8 * MODELS);
-    r->frame.scratch = guarded(r->arena, (int64_t)r->model->scratch_bytes);
-    r->frame.shared = guarded(r->arena, (int64_t)r->model->shared_bytes);
+    r->frame.results =
+        (double *)guarded(r->arena, (int64_t)r->model->info->n_results * 8 * MODELS);
+    r->frame.scratch = guarded(r->arena, (int64_t)r->model->info->scratch_bytes);
+    r->frame.shared = guarded(r->arena, (int64_t)r->model->info->shared_bytes);
     r->frame.size = sizeof r->frame;
 }
 
@@ -398,8 +403,8 @@ static void compare_state(Run *r, const char *what, int b, const Output *o, cons
     const Module *m = r->module;
     const State *s = module_state(m, o->name);
     const int64_t n = count_of(&s->type);
-    const unsigned char *p =
-        r->frame.state + b * r->model->state_bytes + r->model->states[s - m->states].offset;
+    const unsigned char *p = r->frame.state + b * r->model->variant->state_bytes +
+                             hft_model_state(r->model, (uint32_t)(s - m->states))->offset;
     double *got = arena_array(r->arena, (size_t)n, sizeof *got);
     for (int64_t i = 0; i < n; i++)
         got[i] = get(p, s->type.dtype, stored_at(s, i));
@@ -426,13 +431,13 @@ static void compare_model(Run *r, const char *what, int b)
         const Output *o = &g->outputs[i];
         const int64_t count = count_of(&o->value->type);
         if (o->kind == OUT_TENSOR) {
-            const HftacOutput *row = &r->model->outputs[tensor];
-            CHECK(!strcmp(row->name, o->name), "%s: output %d is called %s", what, tensor,
-                  row->name);
+            const HftacOutput *row = hft_model_output(r->model, (uint32_t)tensor);
+            const char *name = hft_model_text(r->model, row->name);
+            CHECK(!strcmp(name, o->name), "%s: output %d is called %s", what, tensor, name);
             compare(what, o->name, b, o->value->type.dtype,
                     r->output[tensor++] + (uint64_t)b * row->bytes, value[o->value->id], count);
         } else if (o->kind == OUT_RESULT) {
-            const int at = b * (int)r->model->n_results + result++;
+            const int at = b * (int)r->model->info->n_results + result++;
             compare(what, o->name, b, DT_F64, r->frame.results + at, value[o->value->id], 1);
         } else if (o->kind == OUT_STATE) {
             compare_state(r, what, b, o, value[o->value->id]);
@@ -446,27 +451,31 @@ static void run(Run *r, const char *what)
     fill_states(r);
     fill_scalars(r);
     fill_outputs(r);
-    const HftacEntry *e = &r->model->entries[HFTAC_ENTRY_PREDICT];
-    if (e->shared)
-        e->shared(&r->frame, 0, 0);
-    if (e->models)
-        e->models(&r->frame, 0, MODELS);
+    const HftacEntry *e = hft_model_entry(r->model, HFTAC_ENTRY_PREDICT);
+    for (uint32_t i = 0; i < e->n_steps; i++) {
+        const HftacStep *step = hft_entry_step(r->model, e, i);
+        if (step->kind != HFTAC_STEP_BARRIER)
+            hft_model_function(r->model, step->function)(
+                &r->frame, 0, step->kind == HFTAC_STEP_MODELS ? MODELS : 0);
+    }
     for (int b = 0; b < MODELS; b++)
         compare_model(r, what, b);
-    for (uint32_t i = 0; i < r->model->n_outputs; i++)
+    for (uint32_t i = 0; i < n_outputs(r); i++)
         CHECK(guards_hold(r->output[i], output_bytes(r, i)), "%s: output %u: guard words", what,
               i);
-    CHECK(guards_hold(r->frame.scratch, (int64_t)r->model->scratch_bytes), "%s: scratch", what);
-    CHECK(guards_hold(r->frame.shared, (int64_t)r->model->shared_bytes), "%s: shared", what);
-    CHECK(guards_hold(r->frame.state, (int64_t)r->model->state_bytes * MODELS), "%s: state",
+    CHECK(guards_hold(r->frame.scratch, (int64_t)r->model->info->scratch_bytes), "%s: scratch",
           what);
+    CHECK(guards_hold(r->frame.shared, (int64_t)r->model->info->shared_bytes), "%s: shared",
+          what);
+    CHECK(guards_hold(r->frame.state, (int64_t)r->model->variant->state_bytes * MODELS),
+          "%s: state", what);
 }
 
 static Module *read_case(Arena *a, const Case *c)
 {
     const char *text = arena_printf(a,
                                     "hir 1\nmodule \"Case\" stage=fused models=%d\n%sgraph "
-                                    "@predict {\n%s}\n",
+                                    "@init {\n}\ngraph @predict {\n%s}\n",
                                     MODELS, c->declarations, c->body);
     Diag *d = diag_new(a, NULL);
     return module_read(a, d, diag_add_source(d, c->name, text, strlen(text), false));
@@ -498,15 +507,14 @@ static void test_case(const Case *c, const char *march, int optimize, bool share
     bool ok = m && cpu_emit_object(m, object, &error);
     ok = ok && link_shared(r.arena, object, so, false, &error, &missing);
     CHECK(ok, "%s: %s", what, error);
-    void *library = ok ? dlopen(so, RTLD_NOW | RTLD_LOCAL) : NULL;
-    r.model = library ? dlsym(library, HFTAC_ABI_SYMBOL) : NULL;
-    CHECK(r.model, "%s: %s", what, dlerror());
-    CHECK(!library || !dlsym(library, "predict.models"), "%s: only the descriptor is exported",
-          what);
+    Image image;
+    const bool loaded = ok && hft_image_open(so, &image) == HFTAC_OK;
+    CHECK(!ok || loaded, "%s: %s", what, hftac_last_error());
+    r.model = loaded ? &image.model : NULL;
     if (r.model)
         run(&r, what);
-    if (library)
-        dlclose(library);
+    if (loaded)
+        hft_image_close(&image);
     cpu_free(m);
     unlink(object);
     unlink(so);

@@ -1,0 +1,339 @@
+/* From a planned program to the descriptor's bytes.
+ *
+ * Each section grows in a buffer of its own, row by row; at the end they are laid one behind the other, with the
+ * table of sections in front.  A row that names others holds their position, so it is written after them. */
+#include "codegen/model_file.h"
+
+#include <string.h>
+
+#include "runtime/model_abi.h"
+
+typedef struct Section {
+    Text bytes;
+    uint32_t row_bytes;
+} Section;
+
+typedef struct Writer {
+    Arena *arena;
+    const Plan *plan;
+    const Module *module;
+    Section section[HFTAC_N_SECTIONS]; /* by tag */
+} Writer;
+
+/* The same numbers in ir/ and in the file. */
+#define DTYPE(NAME, text, bytes, st, c, cls) \
+    static_assert((int)DT_##NAME == (int)HFTAC_DT_##NAME, "element types");
+#include "ir/dtypes.def"
+static_assert((int)ROLE_PARAM == HFTAC_ROLE_PARAM && (int)ROLE_BUFFER == HFTAC_ROLE_BUFFER &&
+                  (int)ROLE_OPTIM == HFTAC_ROLE_OPTIM &&
+                  (int)ROLE_COUNTER == HFTAC_ROLE_COUNTER &&
+                  (int)ROLE_METRIC == HFTAC_ROLE_METRIC,
+              "roles");
+static_assert((int)DOMAIN_NONE == HFTAC_DOMAIN_KIND_NONE &&
+                  (int)DOMAIN_RANGE == HFTAC_DOMAIN_KIND_RANGE &&
+                  (int)DOMAIN_LOG == HFTAC_DOMAIN_KIND_LOG &&
+                  (int)DOMAIN_INT == HFTAC_DOMAIN_KIND_INT &&
+                  (int)DOMAIN_SET == HFTAC_DOMAIN_KIND_SET,
+              "domains");
+static_assert((int)MAX_STORED_RANK == HFTAC_MAX_RANK && (int)MAX_INPUTS == HFTAC_MAX_INPUTS,
+              "limits");
+
+/* ---- rows ---- */
+
+static uint32_t count_rows(const Writer *w, int tag)
+{
+    const Section *s = &w->section[tag];
+    return s->row_bytes ? (uint32_t)(s->bytes.len / s->row_bytes) : 0;
+}
+
+/* Appends a row; its position. */
+static uint32_t put(Writer *w, int tag, const void *row, size_t bytes)
+{
+    Section *s = &w->section[tag];
+    const uint32_t at = count_rows(w, tag);
+    s->row_bytes = (uint32_t)bytes;
+    text_addn(&s->bytes, row, bytes);
+    return at;
+}
+
+static HftacText put_text(Writer *w, const char *s)
+{
+    Section *t = &w->section[HFTAC_SECTION_TEXT];
+    if (!s || !*s)
+        return 0;
+    const HftacText at = (HftacText)t->bytes.len;
+    t->row_bytes = 1;
+    text_addn(&t->bytes, s, strlen(s) + 1);
+    return at;
+}
+
+static HftacShape shape_row(DType t, const Shape *s)
+{
+    HftacShape r = {.dtype = (uint32_t)t, .rank = (uint32_t)s->rank};
+    memcpy(r.dim, s->dim, (size_t)s->rank * sizeof r.dim[0]);
+    return r;
+}
+
+static int batch_axis(const Shape *s)
+{
+    for (int i = 0; i < s->rank; i++)
+        if (s->batch[i])
+            return i;
+    return -1;
+}
+
+static uint64_t type_bytes(const Type *t)
+{
+    return (uint64_t)(shape_count(&t->shape) * dtype_bytes(t->dtype));
+}
+
+static void put_inputs(Writer *w)
+{
+    for (int i = 0; i < w->module->n_inputs; i++) {
+        const Input *in = &w->module->inputs[i];
+        const HftacInput row = {.name = put_text(w, in->name),
+                                .batch_axis = batch_axis(&in->type.shape),
+                                .shape = shape_row(in->type.dtype, &in->type.shape),
+                                .is_target = in->target,
+                                .is_each = in->each,
+                                .is_drawn = in->drawn,
+                                .bytes = type_bytes(&in->type)};
+        put(w, HFTAC_SECTION_INPUTS, &row, sizeof row);
+    }
+}
+
+static void put_hypers(Writer *w)
+{
+    for (int i = 0; i < w->module->n_hypers; i++) {
+        const Hyper *h = &w->module->hypers[i];
+        const HftacHyper row = {.name = put_text(w, h->name),
+                                .is_integer = h->integer,
+                                .domain = (uint32_t)h->domain,
+                                .first_set = count_rows(w, HFTAC_SECTION_REALS),
+                                .n_set = (uint32_t)h->set.n,
+                                .value = h->value,
+                                .lo = h->lo,
+                                .hi = h->hi,
+                                .step = h->step};
+        for (int64_t k = 0; k < h->set.n; k++)
+            put(w, HFTAC_SECTION_REALS, &h->set.v[k], sizeof h->set.v[k]);
+        put(w, HFTAC_SECTION_HYPERS, &row, sizeof row);
+    }
+}
+
+static void put_states(Writer *w)
+{
+    for (int i = 0; i < w->module->n_states; i++) {
+        const State *s = &w->module->states[i];
+        HftacState row = {.name = put_text(w, s->name),
+                          .role = (uint32_t)s->role,
+                          .shape = shape_row(s->type.dtype, &s->type.shape),
+                          .offset = (uint64_t)w->plan->states[i].offset,
+                          .bytes = (uint64_t)w->plan->states[i].bytes};
+        for (int k = 0; k < HFTAC_MAX_RANK; k++)
+            row.layout[k] = (uint32_t)(k < s->layout.n ? s->layout.v[k] : k);
+        put(w, HFTAC_SECTION_STATES, &row, sizeof row);
+    }
+}
+
+static void put_outputs(Writer *w)
+{
+    const Graph *g = module_graph(w->module, "predict");
+    for (int i = 0; g && i < g->n_outputs; i++) {
+        const Output *o = &g->outputs[i];
+        if (o->kind != OUT_TENSOR)
+            continue;
+        const Type *t = &o->value->type;
+        const int axis = batch_axis(&t->shape);
+        const HftacOutput row = {.name = put_text(w, o->name),
+                                 .batch_axis = axis,
+                                 .shape = shape_row(t->dtype, &t->shape),
+                                 .per_sample = axis < 0 ? 0 : t->shape.batch[axis],
+                                 .bytes = type_bytes(t)};
+        put(w, HFTAC_SECTION_OUTPUTS, &row, sizeof row);
+    }
+}
+
+/* ---- entries ---- */
+
+static const char *const entry_names[HFTAC_N_ENTRIES] = {
+    [HFTAC_ENTRY_INIT] = "init",       [HFTAC_ENTRY_TRAIN] = "train",
+    [HFTAC_ENTRY_EVAL] = "eval",       [HFTAC_ENTRY_EVAL_END] = "eval_end",
+    [HFTAC_ENTRY_PREDICT] = "predict",
+};
+
+static int result_kind(const Graph *g, const char *name)
+{
+    if (!strcmp(g->name, "train") && !strcmp(name, "ok"))
+        return HFTAC_RESULT_OK;
+    if (!strcmp(g->name, "train") &&
+        (!strcmp(name, "schedule") || !strncmp(name, "schedule.", 9)))
+        return HFTAC_RESULT_FACTOR;
+    return HFTAC_RESULT_VALUE;
+}
+
+static void put_result(Writer *w, const Output *o, const char *name, int kind, uint32_t *index)
+{
+    HftacResult row = {.name = put_text(w, name), .kind = (uint32_t)kind, .index = (*index)++};
+    if (kind == HFTAC_RESULT_FAULT) {
+        row.lo = o->lo;
+        row.hi = o->hi;
+        row.ignore = o->ignore;
+        row.has_ignore = o->has_ignore;
+    }
+    put(w, HFTAC_SECTION_RESULTS, &row, sizeof row);
+}
+
+/* In the order of the graph's outputs, a fault being two results: the order of BUF_RESULT. */
+static void put_results(Writer *w, const EntryPlan *e)
+{
+    const Graph *g = e->graph;
+    uint32_t n = 0;
+    for (int i = 0; i < g->n_outputs; i++) {
+        const Output *o = &g->outputs[i];
+        const char *name = o->kind == OUT_FAULT && o->input ? o->input : o->name ? o->name : "";
+        if (o->kind == OUT_RESULT) {
+            put_result(w, o, name, result_kind(g, name), &n);
+        } else if (o->kind == OUT_FAULT) {
+            put_result(w, o, name, HFTAC_RESULT_FAULT, &n);
+            put_result(w, o, name, HFTAC_RESULT_FAULT_VALUE, &n);
+        }
+    }
+    if ((int)n != e->n_results)
+        diag_internal(NULL, "@%s has %u results, its plan %d", g->name, n, e->n_results);
+}
+
+static void mark_inputs(const Writer *w, const Graph *g, HftacEntry *row)
+{
+    for (int i = 0; i < g->n_nodes; i++)
+        for (int k = 0; g->nodes[i]->op == OP_INPUT && k < w->module->n_inputs; k++)
+            if (!strcmp(w->module->inputs[k].name, g->nodes[i]->attrs.leaf.name))
+                row->input_mask[k / 64] |= UINT64_C(1) << (k % 64);
+}
+
+static void put_step(Writer *w, uint32_t kind, int function)
+{
+    const HftacStep row = {.kind = kind, .function = (uint32_t)function};
+    put(w, HFTAC_SECTION_STEPS, &row, sizeof row);
+}
+
+/* What all models share comes first; it and the models' own work have a barrier between them. */
+static void put_steps(Writer *w, const EntryFunctions *f)
+{
+    if (f->shared >= 0) {
+        put_step(w, HFTAC_STEP_SHARED, f->shared);
+        put_step(w, HFTAC_STEP_BARRIER, 0);
+    }
+    put_step(w, HFTAC_STEP_MODELS, f->models);
+}
+
+static void put_entry(Writer *w, int kind, const EntryPlan *e, const EntryFunctions *f)
+{
+    HftacEntry row = {.kind = (uint32_t)kind,
+                      .first_result = count_rows(w, HFTAC_SECTION_RESULTS),
+                      .first_step = count_rows(w, HFTAC_SECTION_STEPS)};
+    put_results(w, e);
+    put_steps(w, f);
+    row.n_results = count_rows(w, HFTAC_SECTION_RESULTS) - row.first_result;
+    row.n_steps = count_rows(w, HFTAC_SECTION_STEPS) - row.first_step;
+    mark_inputs(w, e->graph, &row);
+    put(w, HFTAC_SECTION_ENTRIES, &row, sizeof row);
+}
+
+static void put_entries(Writer *w, const EntryFunctions *functions)
+{
+    for (int kind = 0; kind < HFTAC_N_ENTRIES; kind++)
+        for (int i = 0; i < w->plan->n_entries; i++)
+            if (!strcmp(w->plan->entries[i].graph->name, entry_names[kind]))
+                put_entry(w, kind, &w->plan->entries[i], &functions[i]);
+}
+
+/* ---- the whole ---- */
+
+static void put_info(Writer *w, const char *version)
+{
+    const Module *m = w->module;
+    const HftacInfo row = {.version = put_text(w, version),
+                           .name = put_text(w, m->name),
+                           .n_models = m->n_models,
+                           .batch = m->batch > 0 ? m->batch : 1,
+                           .epochs = m->epochs,
+                           .shared_bytes = (uint64_t)w->plan->shared_bytes,
+                           .scratch_bytes = (uint64_t)w->plan->scratch_bytes,
+                           .n_results = (uint32_t)w->plan->n_results};
+    put(w, HFTAC_SECTION_INFO, &row, sizeof row);
+}
+
+static void put_variant(Writer *w)
+{
+    const HftacVariant row = {.hi = w->module->n_models,
+                              .n_states = count_rows(w, HFTAC_SECTION_STATES),
+                              .n_entries = count_rows(w, HFTAC_SECTION_ENTRIES),
+                              .state_bytes = (uint64_t)w->plan->state_bytes};
+    put(w, HFTAC_SECTION_VARIANTS, &row, sizeof row);
+}
+
+static int put_codes(Writer *w, int n, const CodeVersion *codes)
+{
+    int n_functions = 0;
+    for (int i = 0; i < n; i++) {
+        const HftacCode row = {.march = put_text(w, codes[i].march),
+                               .features = put_text(w, codes[i].features),
+                               .first_function = (uint32_t)n_functions,
+                               .n_functions = (uint32_t)codes[i].n_functions};
+        put(w, HFTAC_SECTION_CODE, &row, sizeof row);
+        n_functions += codes[i].n_functions;
+    }
+    return n_functions;
+}
+
+static uint64_t rounded(uint64_t n)
+{
+    return (n + 7) & ~UINT64_C(7);
+}
+
+/* Head, table of sections, sections in the order of their tags; the functions' words would come next. */
+static ModelFile lay_out(Writer *w, int n_functions)
+{
+    HftacSection table[HFTAC_N_SECTIONS];
+    uint32_t n = 0;
+    for (int tag = 1; tag < HFTAC_N_SECTIONS; tag++)
+        n += tag == HFTAC_SECTION_FUNCTIONS || w->section[tag].bytes.len;
+    uint64_t at = sizeof(HftacModel) + n * sizeof(HftacSection);
+    n = 0;
+    for (int tag = 1; tag < HFTAC_SECTION_FUNCTIONS; tag++) {
+        const Section *s = &w->section[tag];
+        if (!s->bytes.len)
+            continue;
+        table[n++] = (HftacSection){(uint32_t)tag, s->row_bytes, at, s->bytes.len};
+        at += rounded(s->bytes.len);
+    }
+    const uint64_t words = (uint64_t)n_functions * sizeof(int64_t);
+    table[n++] = (HftacSection){HFTAC_SECTION_FUNCTIONS, sizeof(int64_t), at, words};
+    const HftacModel head = {
+        HFTAC_ABI_MAGIC, HFTAC_ABI_MAJOR, HFTAC_ABI_MINOR, at + words, n, sizeof(HftacSection)};
+    ModelFile f = {.bytes = arena_alloc(w->arena, at), .n = at, .n_functions = n_functions};
+    memcpy(f.bytes, &head, sizeof head);
+    memcpy(f.bytes + sizeof head, table, n * sizeof table[0]);
+    for (uint32_t i = 0; i + 1 < n; i++)
+        memcpy(f.bytes + table[i].offset, w->section[table[i].tag].bytes.s, table[i].bytes);
+    return f;
+}
+
+ModelFile model_file_write(Arena *a, const Plan *plan, const char *version,
+                           const EntryFunctions *functions, int n_codes,
+                           const CodeVersion *codes)
+{
+    Writer w = {.arena = a, .plan = plan, .module = plan->module};
+    for (int tag = 0; tag < HFTAC_N_SECTIONS; tag++)
+        text_init(&w.section[tag].bytes, a);
+    text_addn(&w.section[HFTAC_SECTION_TEXT].bytes, "", 1);
+    put_info(&w, version);
+    put_inputs(&w);
+    put_hypers(&w);
+    put_states(&w);
+    put_outputs(&w);
+    put_entries(&w, functions);
+    put_variant(&w);
+    return lay_out(&w, put_codes(&w, n_codes, codes));
+}
