@@ -40,15 +40,15 @@ Value builtin_scatter_add(const Call *c)
                    type_text(e->arena, &index->type));
         return value_error();
     }
-    DType to = weak           ? updates->type.dtype
-               : weak_updates ? x->type.dtype
-                              : dtype_join(x->type.dtype, updates->type.dtype);
-    if (dtype_class(to) == DTC_BOOL)
+    /* Sums of integers are i64, as elsewhere. */
+    const Value v[2] = {value_node(x, weak), value_node(updates, weak_updates)};
+    DType to = math_meet(e, v, 2, &weak);
+    if (dtype_class(to) != DTC_REAL)
         to = DT_I64;
     Attrs attrs;
     attrs_default(ATTR_axis, &attrs);
     attrs.axis.dim = d;
     Node *in[3] = {build_cast(&e->b, x, to), build_cast(&e->b, index, DT_I64),
                    build_cast(&e->b, updates, to)};
-    return value_node(build(&e->b, OP_SCATTER_ADD, &attrs, 3, in), weak && weak_updates);
+    return value_node(build(&e->b, OP_SCATTER_ADD, &attrs, 3, in), weak);
 }

@@ -80,6 +80,8 @@ Value builtin_full(const Call *c)
         return value_error();
     }
     const DType d = v->kind == V_BOOL ? DT_BOOL : v->integer ? DT_I64 : DT_F64;
+    if (!math_fits(c->e, v, d, c->loc[1], "what fills the tensor"))
+        return value_error();
     return value_node(build_full(&c->e->b, d, &s, value_number(v)), true);
 }
 
@@ -224,6 +226,8 @@ Node *dist_drawn(Elab *e, const Dist *d, const char *state, const Type *type, No
             return NULL;
     e->b.hint = state;
     e->b.loc = d->loc;
+    if (d->family == NULL && !math_fits(e, &arg[0], type->dtype, d->loc, "an initial value"))
+        return NULL;
     if (d->family == NULL && arg[0].kind != V_TENSOR)
         return build_full(&e->b, type->dtype, &type->shape, value_number(&arg[0]));
     const Value v = d->family == NULL ? arg[0] : sample(e, d, arg, state, &type->shape, step);

@@ -29,6 +29,22 @@ Value builtin_where(const Call *c)
     return math_where(c->e, c->arg[0], c->arg[1], c->arg[2], c->at);
 }
 
+/* Integers of run time keep their low bits, as in PyTorch; those that are known now must be held. */
+static Value cast_constant(const Call *c, const Value *x, DType d)
+{
+    const bool integer = dtype_class(d) == DTC_INT;
+    Value whole = *x;
+    if (value_is_number(x))
+        whole = value_num(integer ? trunc(value_number(x)) : value_number(x), integer);
+    if (math_misfits(c->e, d, &whole) && !math_fits(c->e, &whole, d, c->loc[0], "what is cast"))
+        return value_error();
+    if (x->kind == V_TENSOR)
+        return value_node(build_cast(&c->e->b, x->node, d), false);
+    return value_is_number(x)
+               ? whole
+               : value_node(math_cast(c->e, x, d, c->loc[0], "what is cast"), false);
+}
+
 Value builtin_cast(const Call *c)
 {
     Elab *e = c->e;
@@ -45,12 +61,11 @@ Value builtin_cast(const Call *c)
         diag_error(e->diag, c->loc[1], "unknown element type \"%s\"", to->str);
         return value_error();
     }
-    if (value_is_number(x))
-        return d == DT_BOOL ? value_bool(value_number(x) != 0)
-                            : value_num(dtype_class(d) == DTC_INT ? trunc(value_number(x))
-                                                                  : value_number(x),
-                                        dtype_class(d) == DTC_INT);
-    return value_node(math_cast(e, x, d, c->loc[0], "what is cast"), false);
+    if (d == DT_BOOL && value_is_number(x))
+        return value_bool(value_number(x) != 0);
+    if (x->kind == V_TENSOR && (!x->weak || value_class(x) == DTC_REAL || d == DT_BOOL))
+        return value_node(build_cast(&e->b, x->node, d), false);
+    return cast_constant(c, x, d);
 }
 
 Value builtin_dtype(const Call *c)

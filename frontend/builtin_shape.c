@@ -353,9 +353,7 @@ static bool operands(const Call *c, int *n, Node ***out, bool *weak)
         return false;
     }
     *n = list->list.n;
-    *weak = true;
     *out = arena_array(e->arena, (size_t)*n, sizeof **out);
-    DType d = DT_COUNT;
     for (int i = 0; i < *n; i++) {
         const Value *v = &list->list.v[i];
         if (v->kind != V_TENSOR) {
@@ -363,16 +361,11 @@ static bool operands(const Call *c, int *n, Node ***out, bool *weak)
                        c->builtin->name, i, value_what(e, v));
             return false;
         }
-        if (!v->weak)
-            d = d == DT_COUNT ? v->node->type.dtype : dtype_join(d, v->node->type.dtype);
-        *weak = *weak && v->weak;
     }
-    for (int i = 0; i < *n; i++) {
-        Node *x = list->list.v[i].node;
-        if (d == DT_COUNT)
-            d = x->type.dtype;
-        (*out)[i] = build_cast(&e->b, x, d);
-    }
+    const DType d = math_meet(e, list->list.v, *n, weak);
+    for (int i = 0; i < *n; i++)
+        if (((*out)[i] = math_cast(e, &list->list.v[i], d, c->loc[0], "an element")) == NULL)
+            return false;
     return true;
 }
 

@@ -56,6 +56,19 @@ static bool numbers_of(const Call *c, int i, int n, const char *what, int64_t lo
     return true;
 }
 
+/* x in a type that holds the padding's value too; 0 and 1 are bool where x is. */
+static Node *pad_type(const Call *c, Node *x, bool *weak)
+{
+    Value v[2] = {value_node(x, *weak), c->arg[4]};
+    const double fill = value_number(&v[1]);
+    if (x->type.dtype == DT_BOOL && (fill == 0 || fill == 1))
+        v[1] = value_bool(fill != 0);
+    const DType d = math_meet(c->e, v, 2, weak);
+    if (!math_fits(c->e, &v[1], d, c->loc[4], "the padding's value"))
+        return NULL;
+    return math_cast(c->e, &v[0], d, c->at, "the operand of pad");
+}
+
 Value builtin_pad_dim(const Call *c)
 {
     bool weak;
@@ -82,8 +95,9 @@ Value builtin_pad_dim(const Call *c)
         step[axis[k]] = steps[k];
         size[axis[k]] = before[k] + (size[axis[k]] - 1) * steps[k] + 1 + after[k];
     }
-    return value_node(build_pad(&c->e->b, x, start, step, size, value_number(&c->arg[4])),
-                      weak);
+    x = pad_type(c, x, &weak);
+    return value_node(
+        x ? build_pad(&c->e->b, x, start, step, size, value_number(&c->arg[4])) : NULL, weak);
 }
 
 Value builtin_flip(const Call *c)

@@ -459,12 +459,12 @@ Value math_divide(Elab *e, Value a, Value b, SrcRange at);
 Value math_power(Elab *e, Value a, Value b, SrcRange at);
 Value math_where(Elab *e, Value c, Value a, Value b, SrcRange at);
 Value math_logical(Elab *e, OpCode op, Value a, Value b, SrcRange at);
-/* The element type in which operands meet; at least one is a tensor. */
-DType math_meet(Elab *e, const Value *v, int n, bool *weak);
 Value math_matmul(Elab *e, Value a, Value b, SrcRange at);
 /* A tensor (or number) as a node of its own type: numbers become constants of `dtype`. */
 Node *math_node(Elab *e, const Value *v, SrcRange at, const char *what);
-/* As a node of the given type. */
+/* Does the type hold the number or tensor?  Reports if not. */
+bool math_fits(Elab *e, const Value *v, DType to, SrcRange at, const char *what);
+/* As a node of the given type; NULL after a report if that type does not hold the value. */
 Node *math_cast(Elab *e, const Value *v, DType to, SrcRange at, const char *what);
 /* Strong: a weak tensor or number takes the program's real type (integers i64). */
 Node *math_strong(Elab *e, const Value *v, SrcRange at, const char *what);
@@ -474,6 +474,23 @@ Node *math_scalar(Elab *e, const Value *v, SrcRange at, const char *what);
 Value math_count(Elab *e, Node *x, int n, const int64_t *dims);
 /* x where it is real; else in the program's real type (weak: f64). */
 Value math_real(Elab *e, Value v);
+
+/* elab_meet.c: the rule for numbers among integers */
+DTypeClass value_class(const Value *v); /* of a number or tensor */
+bool value_is_strong(const Value *v);
+/* The element type in which operands meet. */
+DType math_meet(Elab *e, const Value *v, int n, bool *weak);
+/* Is it certain that the type holds all values of v, exactly if they are integers? */
+bool math_holds(const Elab *e, DType to, const Value *v);
+/* Is it certain that it does not? */
+bool math_misfits(const Elab *e, DType to, const Value *v);
+/* In a loop being tried, numbers become tensors; as numbers they would not wrap.  Might the result of this operator? */
+bool math_may_wrap(const Elab *e, OpCode op, const Value v[2]);
+/* Is `from` only added to, and so little that it stays an integer of 2^53 over that many rounds? */
+bool math_counts(const Elab *e, const Node *after, const Node *from, const Value *before,
+                 int64_t rounds);
+/* A comparison of values, whatever their types; one of the two is a tensor. */
+Node *math_compare(Elab *e, Builder *b, OpCode op, const Value v[2], SrcRange at);
 
 /* builtin_init.c */
 bool dist_from(Elab *e, const Value *v, SrcRange at, Dist *out);

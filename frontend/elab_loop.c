@@ -120,9 +120,8 @@ static void note_name(LoopTrial *t, const Ast *target)
         c.type = (Type){.dtype = b->value.node->type.dtype, .shape = b->value.node->type.shape};
         c.weak = b->value.weak;
     } else if (value_is_number(&b->value)) {
-        c.type = (Type){.dtype = b->value.kind == V_BOOL ? DT_BOOL
-                                 : b->value.integer      ? DT_I64
-                                                         : DT_F64};
+        const bool integer = b->value.integer && dtype_holds(DT_I64, b->value.num);
+        c.type = (Type){.dtype = b->value.kind == V_BOOL ? DT_BOOL : integer ? DT_I64 : DT_F64};
     } else {
         return;
     }
@@ -232,6 +231,8 @@ static bool adapt(LoopTrial *t, Carried *c, bool *same)
 {
     const Binding *b = scope_find(&t->e->frame->scope, c->name);
     c->after = b->value;
+    if (value_is_number(&c->after) && !math_holds(t->e, c->type.dtype, &c->after))
+        return loop_refuse(t, "a value changes its type");
     if (value_is_number(&c->after)) {
         Builder in = {.graph = t->graph, .loc = t->repeat->loc, .hint = c->name};
         c->after = value_node(
@@ -256,16 +257,30 @@ static bool adapt(LoopTrial *t, Carried *c, bool *same)
     if (shape && dtype && c->weak == c->after.weak && marks_equal(&next->shape, &c->type.shape))
         return true;
     *same = false;
+    if (!math_holds(t->e, next->dtype, &c->before))
+        return loop_refuse(t, "the first round's value is of another type");
     c->type = (Type){.dtype = next->dtype, .shape = next->shape};
     c->weak = c->after.weak;
     return true;
+}
+
+/* A number of the program is exact in whatever the rounds make of it; i64 would wrap. */
+static bool numbers_stay_exact(LoopTrial *t, const Carried *c)
+{
+    if (!c->weak || dtype_class(c->type.dtype) != DTC_INT || !loop_inside(t, c->after.node) ||
+        !loop_numbers(t, c->after.node))
+        return true;
+    t->e->loop = t;
+    const bool counts = math_counts(t->e, c->after.node, c->arg, &c->before, t->count);
+    t->e->loop = NULL;
+    return counts || loop_refuse(t, "a number may become too large");
 }
 
 static bool adapt_all(LoopTrial *t, bool *same)
 {
     *same = true;
     for (int i = 0; i < t->n_carried; i++)
-        if (!adapt(t, &t->carried[i], same))
+        if (!adapt(t, &t->carried[i], same) || !numbers_stay_exact(t, &t->carried[i]))
             return false;
     for (int i = 0; i < t->n_collected; i++)
         if (t->collected[i].value == NULL || t->collected[i].before.kind != V_LIST)

@@ -45,6 +45,11 @@ struct LoopTrial {
 
 /* An error of the trial; false. */
 bool loop_refuse(LoopTrial *t, const char *why);
+/* What an argument of the body has as its values or elements; NULL if that changes from round to round.  number: it is a
+ * number of the program that does. */
+const Node *loop_argument(const LoopTrial *t, const Node *arg, bool *number);
+/* Does n depend on a number that goes from round to round? */
+bool loop_numbers(LoopTrial *t, const Node *n);
 /* Is the node one of the body's graph? */
 bool loop_inside(const LoopTrial *t, const Node *n);
 /* Does it depend on the round? */

@@ -81,6 +81,35 @@ Node *loop_move_out(LoopTrial *t, Node *n)
     return t->moved[n->id] = copy;
 }
 
+/* ---- what arguments stand for ---- */
+
+const Node *loop_argument(const LoopTrial *t, const Node *arg, bool *number)
+{
+    *number = false;
+    for (int i = 0; i < t->n_carried; i++)
+        if (t->carried[i].arg == arg) {
+            *number = t->carried[i].weak && dtype_class(arg->type.dtype) == DTC_INT;
+            return NULL;
+        }
+    const Node *scanned = loop_draft_operand(&t->draft, arg, LOOP_SCANNED);
+    return scanned != NULL ? scanned : loop_draft_operand(&t->draft, arg, LOOP_INVARIANT);
+}
+
+bool loop_numbers(LoopTrial *t, const Node *n)
+{
+    bool *needed = arena_array(t->e->arena, (size_t)n->id + 1, sizeof *needed);
+    bool number = false;
+    needed[n->id] = true;
+    for (int i = n->id; i >= 0 && !number; i--) {
+        const Node *x = t->graph->nodes[i];
+        if (needed[i] && x->op == OP_ARG)
+            loop_argument(t, x, &number);
+        for (int k = 0; needed[i] && k < x->n_in; k++)
+            needed[x->in[k]->id] = true;
+    }
+    return number;
+}
+
 /* ---- the counter ---- */
 
 Value loop_counter_value(int64_t step, int64_t base)
@@ -98,29 +127,42 @@ bool loop_whole_number(const Value *v, int64_t *out)
     return true;
 }
 
+/* Small enough that all rounds' values are integers of 2^53 (a repeat has at most 2^20 rounds). */
+static bool counter_allowed(int64_t step, int64_t base)
+{
+    const int64_t most_step = INT64_C(1) << 32, most_base = INT64_C(1) << 52;
+    return step >= -most_step && step <= most_step && base >= -most_base && base <= most_base;
+}
+
+static bool counter_result(int64_t step, int64_t base, Value *out)
+{
+    if (!counter_allowed(step, base))
+        return false;
+    *out = loop_counter_value(step, base);
+    return true;
+}
+
 bool loop_counter_binary(OpCode op, const Value *a, const Value *b, Value *out)
 {
     int64_t n = 0;
     const bool left = a->kind == V_COUNTER, right = b->kind == V_COUNTER;
     if (left && right && (op == OP_ADD || op == OP_SUB)) {
         const int64_t sign = op == OP_ADD ? 1 : -1;
-        *out = loop_counter_value(a->counter.step + sign * b->counter.step,
-                                  a->counter.base + sign * b->counter.base);
-        return true;
+        return counter_result(a->counter.step + sign * b->counter.step,
+                              a->counter.base + sign * b->counter.base, out);
     }
     if (left == right || !loop_whole_number(left ? b : a, &n))
         return false;
     const int64_t step = left ? a->counter.step : b->counter.step;
     const int64_t base = left ? a->counter.base : b->counter.base;
     if (op == OP_ADD)
-        *out = loop_counter_value(step, base + n);
-    else if (op == OP_MUL && n > -1000 && n < 1000)
-        *out = loop_counter_value(step * n, base * n);
-    else if (op == OP_SUB)
-        *out = left ? loop_counter_value(step, base - n) : loop_counter_value(-step, n - base);
-    else
-        return false;
-    return true;
+        return counter_result(step, base + n, out);
+    if (op == OP_MUL && n > -1000 && n < 1000)
+        return counter_result(step * n, base * n, out);
+    if (op == OP_SUB)
+        return left ? counter_result(step, base - n, out)
+                    : counter_result(-step, n - base, out);
+    return false;
 }
 
 Value loop_counter_tensor(Elab *e, const Value *v)

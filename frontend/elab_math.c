@@ -1,6 +1,6 @@
 /* Operators on values: numbers are computed here, tensors become nodes; element types meet by the rules of
  * language.md (weak operands take the type of the strong ones, integers stay integers but in `/`). */
-#include "frontend/elab.h"
+#include "frontend/elab_loop.h"
 
 #include <math.h>
 #include <string.h>
@@ -18,15 +18,6 @@ static Value fail(Elab *e, SrcRange at, const char *what, const Value *v)
 static bool is_operand(const Value *v)
 {
     return value_is_number(v) || v->kind == V_TENSOR;
-}
-
-static DTypeClass value_class(const Value *v)
-{
-    if (v->kind == V_BOOL)
-        return DTC_BOOL;
-    if (v->kind == V_NUM)
-        return v->integer ? DTC_INT : DTC_REAL;
-    return dtype_class(v->node->type.dtype);
 }
 
 /* Shape of nested lists of numbers; false if they are ragged or hold anything else. */
@@ -79,44 +70,39 @@ static Value math_table(Elab *e, Value v)
     return value_node(build_table(&e->b, integer ? DT_I64 : DT_F64, &s, data), true);
 }
 
-static bool is_strong(const Value *v)
+/* What a number or a weak tensor would lose, and what a strong one may lose, is not lost in silence. */
+bool math_fits(Elab *e, const Value *v, DType to, SrcRange at, const char *what)
 {
-    return v->kind == V_TENSOR && !v->weak;
-}
-
-DType math_meet(Elab *e, const Value *v, int n, bool *weak)
-{
-    DType d = DT_COUNT;
-    DTypeClass cls = DTC_BOOL;
-    for (int i = 0; i < n; i++) {
-        const DTypeClass c = value_class(&v[i]);
-        cls = c > cls ? c : cls;
-        if (is_strong(&v[i]))
-            d = d == DT_COUNT ? v[i].node->type.dtype : dtype_join(d, v[i].node->type.dtype);
-    }
-    *weak = d == DT_COUNT;
-    if (*weak)
-        return cls == DTC_REAL ? DT_F64 : cls == DTC_INT ? DT_I64 : DT_BOOL;
-    if (cls > dtype_class(d))
-        return cls == DTC_REAL ? e->real : DT_I64;
-    /* The join of an integer with a real type is f32 by the table; the program's real type may be f64. */
-    return d == DT_F32 ? e->real : d;
+    const bool certain = math_misfits(e, to, v);
+    if (math_holds(e, to, v) || (!certain && value_class(v) == DTC_REAL))
+        return true;
+    if (certain)
+        diag_error(e->diag, at, "%s is %s, with a value that %s does not hold", what,
+                   value_what(e, v), dtype_text(to));
+    else
+        diag_error(e->diag, at,
+                   "%s is %s, which may have values that %s does not hold; if it has none, "
+                   "write cast(.., \"%s\")",
+                   what, value_what(e, v), dtype_text(to), dtype_text(to));
+    return false;
 }
 
 Node *math_cast(Elab *e, const Value *v, DType to, SrcRange at, const char *what)
 {
-    if (value_is_number(v))
-        return build_const(&e->b, to, scalar_round(to, value_number(v)));
-    if (v->kind == V_TENSOR)
-        return build_cast(&e->b, v->node, to);
-    fail(e, at, what, v);
-    return NULL;
+    if (!is_operand(v)) {
+        fail(e, at, what, v);
+        return NULL;
+    }
+    if (!math_fits(e, v, to, at, what))
+        return NULL;
+    return v->kind == V_TENSOR ? build_cast(&e->b, v->node, to)
+                               : build_const(&e->b, to, scalar_round(to, value_number(v)));
 }
 
 static DType strong_type(Elab *e, const Value *v)
 {
     const DTypeClass c = value_class(v);
-    if (is_strong(v))
+    if (value_is_strong(v))
         return v->node->type.dtype;
     return c == DTC_REAL ? e->real : c == DTC_INT ? DT_I64 : DT_BOOL;
 }
@@ -223,6 +209,44 @@ static bool is_comparison(OpCode op)
     return op_info(op)->shape == op_info(OP_EQ)->shape;
 }
 
+__extension__ typedef __int128 Wide;
+
+/* Of integers within +-2^63, all that + - * // % and small powers give. */
+static Wide integer_result(OpCode op, Wide x, Wide y)
+{
+    switch (scalar_of(op)) {
+    case SC_ADD:
+        return x + y;
+    case SC_SUB:
+        return x - y;
+    case SC_MUL:
+        return x * y;
+    case SC_MIN:
+        return x < y ? x : y;
+    case SC_MAX:
+        return x > y ? x : y;
+    default: {
+        const Wide rest = x % y, shift = rest != 0 && (rest < 0) != (y < 0);
+        return op == OP_MOD ? rest + (shift ? y : 0) : x / y - shift;
+    }
+    }
+}
+
+/* A number holds integers exactly or not at all: beyond i64 they are reals, and one between that no double is cannot be. */
+static Value integer_value(Elab *e, Wide exact, double rounded, SrcRange at)
+{
+    const Wide most = (Wide)1 << 63;
+    if (exact < -most || exact > most)
+        return value_num(rounded, false);
+    if ((Wide)(double)exact == exact)
+        return value_num((double)exact, true);
+    diag_error(
+        e->diag, at,
+        "this integer is above 2**53 and cannot be held exactly; with a real operand (2.0 "
+        "for 2) it is rounded");
+    return value_error();
+}
+
 static Value number_binary(Elab *e, OpCode op, const Value *a, const Value *b, SrcRange at)
 {
     const double x[2] = {value_number(a), value_number(b)};
@@ -234,8 +258,8 @@ static Value number_binary(Elab *e, OpCode op, const Value *a, const Value *b, S
     double r = scalar_eval(scalar_of(op), DT_F64, x);
     if (is_comparison(op))
         return value_bool(r != 0);
-    /* In doubles: whole numbers up to 2^53 are exact, and nothing wraps. */
-    return value_num(r, integer && fabs(r) <= 9007199254740992.0);
+    return integer ? integer_value(e, integer_result(op, (Wide)x[0], (Wide)x[1]), r, at)
+                   : value_num(r, false);
 }
 
 /* Integers do not wrap in arithmetic: u8 and i32 compute as i64, bool counts as 0 and 1. */
@@ -257,10 +281,15 @@ Value math_binary(Elab *e, OpCode op, Value a, Value b, SrcRange at)
         return fail(e, at, "an operand", is_operand(&a) ? &b : &a);
     if (a.kind != V_TENSOR && b.kind != V_TENSOR)
         return number_binary(e, op, &a, &b, at);
-    const DType meets = math_meet(e, v, 2, &weak);
-    const DType d = is_comparison(op) ? meets : arithmetic_type(meets);
+    const DType d = arithmetic_type(math_meet(e, v, 2, &weak));
     Builder bld = e->b;
     bld.loc = at;
+    if (is_comparison(op))
+        return with_weight(e, value_node(math_compare(e, &bld, op, v, at), weak), v, 2);
+    if (e->loop != NULL && weak && d == DT_I64 && math_may_wrap(e, op, v)) {
+        loop_refuse(e->loop, "a number may become too large");
+        return value_error();
+    }
     Node *x = math_cast(e, &a, d, at, "an operand"), *y = math_cast(e, &b, d, at, "an operand");
     return with_weight(e, value_node(build2(&bld, op, x, y), weak), v, 2);
 }
@@ -302,7 +331,12 @@ static Value power_number(Elab *e, double x, double y, bool integer, SrcRange at
         diag_error(e->diag, at, "a negative number to a power that is not whole");
         return value_error();
     }
-    return value_num(r, integer && y >= 0 && fabs(r) <= 9007199254740992.0);
+    if (!integer || y < 0 || fabs(x) <= 1)
+        return value_num(r, integer && y >= 0);
+    Wide exact = 1;
+    for (double i = 0; i < y && fabs((double)exact) <= 0x1p63; i++)
+        exact *= (Wide)x;
+    return integer_value(e, exact, r, at);
 }
 
 /* PyTorch's short cuts: x ** 2 is x * x and so on; NULL kind (V_NONE) if there is none. */
@@ -363,6 +397,8 @@ static Value number_unary(Elab *e, OpCode op, const Value *a, SrcRange at)
 
 static Node *as_bool(Elab *e, const Value *v, SrcRange at)
 {
+    if (value_is_number(v))
+        return build_const(&e->b, DT_BOOL, value_number(v) != 0);
     return math_cast(e, v, DT_BOOL, at, "the operand");
 }
 
@@ -393,7 +429,7 @@ Value math_logical(Elab *e, OpCode op, Value a, Value b, SrcRange at)
     Builder bld = e->b;
     bld.loc = at;
     return value_node(build2(&bld, op, as_bool(e, &a, at), as_bool(e, &b, at)),
-                      !is_strong(&a) && !is_strong(&b));
+                      !value_is_strong(&a) && !value_is_strong(&b));
 }
 
 Value math_where(Elab *e, Value c, Value a, Value b, SrcRange at)
@@ -412,7 +448,7 @@ Value math_where(Elab *e, Value c, Value a, Value b, SrcRange at)
     bool weak = false;
     DType d = math_meet(e, v, 2, &weak);
     /* What is chosen by data is data: it takes the program's types. */
-    if (weak && is_strong(&c)) {
+    if (weak && value_is_strong(&c)) {
         weak = false;
         d = d == DT_F64 ? e->real : d;
     }

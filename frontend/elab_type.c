@@ -182,7 +182,7 @@ bool type_match(Elab *e, const Ast *type, Value *v, SrcRange at, const char *sub
         return false;
     }
     if (type->name != NULL && v->weak)
-        *v = value_node(build_cast(&e->b, v->node, dtype), false);
+        *v = value_node(math_cast(e, v, dtype, at, subject), false);
     if (v->kind == V_ERROR)
         return false;
     const Shape *s = &v->node->type.shape;

@@ -20,7 +20,7 @@ Value value_bool(bool b)
 
 Value value_num(double v, bool integer)
 {
-    return (Value){.kind = V_NUM, .integer = integer, .num = v};
+    return (Value){.kind = V_NUM, .integer = integer && fabs(v) <= 0x1p63, .num = v};
 }
 
 Value value_int(int64_t v)
@@ -84,7 +84,10 @@ const char *value_what(Elab *e, const Value *v)
         Text t;
         text_init(&t, e->arena);
         text_add(&t, "the number ");
-        text_real(&t, v->num);
+        if (v->integer)
+            text_printf(&t, "%.0f", v->num);
+        else
+            text_real(&t, v->num);
         return t.s;
     }
     case V_STR:

@@ -306,11 +306,12 @@ static bool read_int(const char **s, int64_t *out)
     return true;
 }
 
+/* Digits alone are an integer, which the double must be. */
 static bool read_real(const char **s, double *out)
 {
     char *end;
     *out = strtod(*s, &end);
-    if (end == *s)
+    if (end == *s || !text_integer_exact(*s, end, *out))
         return false;
     *s = end;
     return true;

@@ -228,6 +228,20 @@ double scalar_eval(ScalarFn f, DType type, const double *x)
     return (double)eval_int(f, to_int(v[0]), to_int(v[1]), to_int(v[2]));
 }
 
+static double clamped(double v, double least, double most)
+{
+    return isnan(v) ? 0 : v < least ? least : v > most ? most : trunc(v);
+}
+
+double scalar_cast(DType from, DType to, double v)
+{
+    if (dtype_class(from) == DTC_REAL && to == DT_U8)
+        return clamped(v, 0, UINT8_MAX);
+    if (dtype_class(from) == DTC_REAL && to == DT_I32)
+        return clamped(v, INT32_MIN, INT32_MAX);
+    return scalar_round(to, v);
+}
+
 double scalar_round(DType t, double v)
 {
     switch (t) {

@@ -172,6 +172,8 @@ bool shape_rule_pad(const ShapeContext *c, const Node *n, Type *type)
     *type = n->in[0]->type;
     if (!need_pad_entries(c, n, x->rank))
         return false;
+    if (!dtype_holds(type->dtype, n->attrs.pad.value))
+        return shape_fail(c, "%s: the value is no %s", shape_op(n), dtype_text(type->dtype));
     for (int i = 0; i < x->rank; i++) {
         const int64_t start = n->attrs.pad.start.v[i], step = n->attrs.pad.step.v[i];
         const int64_t size = n->attrs.pad.size.v[i];

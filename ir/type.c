@@ -2,6 +2,7 @@
  * shape_fits in shape_common.c) and trusted here. */
 #include "ir/type.h"
 
+#include <math.h>
 #include <string.h>
 
 typedef struct DTypeInfo {
@@ -52,6 +53,22 @@ DType dtype_join(DType a, DType b)
     if (ca == DTC_REAL || cb == DTC_REAL)
         return ca == DTC_REAL ? a : b;
     return DT_I64; /* bool with an integer */
+}
+
+bool dtype_holds(DType t, double v)
+{
+    switch (t) {
+    case DT_BOOL:
+        return v == 0 || v == 1;
+    case DT_U8:
+        return v >= 0 && v <= 255 && v == floor(v);
+    case DT_I32:
+        return v >= -0x1p31 && v < 0x1p31 && v == floor(v);
+    case DT_I64:
+        return v >= -0x1p63 && v < 0x1p63 && v == floor(v);
+    default:
+        return true;
+    }
 }
 
 Shape shape_of(int rank, const int64_t *dim)

@@ -37,6 +37,8 @@ DType dtype_find(const char *text);
 /* The type in which two operands meet: the wider of one class; bool with int gives i64, int with real gives
  * f32 (f64 if the real is). */
 DType dtype_join(DType a, DType b);
+/* Is v one of its values?  Reals are rounded: any v is. */
+bool dtype_holds(DType t, double v);
 
 /* dim: extents.  batch: 0, or, where the axis comes from the batch size N, how many consecutive elements of
  * the axis belong to one sample: the axis then is [N * batch] with samples outermost, and only its first

@@ -86,6 +86,12 @@ static const char *check_arg(const Check *c, const Node *n)
                : fail_node(c, n, "its models are not those of its operand");
 }
 
+/* 2^63 stands for the largest i64, which is no double. */
+static bool is_constant_of(DType t, double v)
+{
+    return dtype_holds(t, v) || (t == DT_I64 && v == 0x1p63);
+}
+
 static const char *check_leaf(const Check *c, const Node *n)
 {
     const Module *m = c->module;
@@ -111,6 +117,9 @@ static const char *check_leaf(const Check *c, const Node *n)
     const int64_t have = n->attrs.value.data.n;
     if (have != 1 && have != shape_count(&n->type.shape))
         return fail_node(c, n, "has neither one value nor one for each element");
+    for (int64_t i = 0; i < have; i++)
+        if (!is_constant_of(n->type.dtype, n->attrs.value.data.v[i]))
+            return fail_node(c, n, "has a value that its element type does not hold");
     return type_per_model(&n->type) ? fail_node(c, n, "a constant is shared") : NULL;
 }
 

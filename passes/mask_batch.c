@@ -61,7 +61,11 @@ static double identity_of(int reduction, DType t)
     if (dtype_class(t) != DTC_REAL) {
         const int bits = 8 * dtype_bytes(t);
         lowest = t == DT_BOOL || t == DT_U8 ? 0 : -ldexp(1, bits - 1);
-        highest = t == DT_BOOL ? 1 : t == DT_U8 ? 255 : nextafter(ldexp(1, bits - 1), 0);
+        /* 2^63 as an i64 is the largest one. */
+        highest = t == DT_BOOL  ? 1
+                  : t == DT_U8  ? 255
+                  : t == DT_I32 ? INT32_MAX
+                                : ldexp(1, bits - 1);
     }
     return reduction == RED_SUM ? 0 : reduction == RED_MIN ? highest : lowest;
 }

@@ -1,4 +1,4 @@
-/* Constant folding: f64 in double, other types rounded as they would be at run time (scalar_round). */
+/* Constant folding: f64 in double, other types rounded as they would be at run time (scalar_round, scalar_cast). */
 #include "passes/rewrite.h"
 
 #include <math.h>
@@ -50,14 +50,16 @@ static double fold_element(const Node *n, int64_t i)
     double x[MAX_OPERANDS];
     for (int k = 0; k < n->n_in; k++)
         x[k] = element(n->in[k], broadcast_position(&n->type.shape, &n->in[k]->type.shape, i));
-    const double v = f == SC_CAST ? x[0] : scalar_eval(f, n->in[n->n_in - 1]->type.dtype, x);
-    return scalar_round(n->type.dtype, v);
+    const DType from = n->in[n->n_in - 1]->type.dtype;
+    if (f == SC_CAST)
+        return scalar_cast(from, n->type.dtype, x[0]);
+    return scalar_round(n->type.dtype, scalar_eval(f, from, x));
 }
 
-/* Integers are carried as doubles: exact up to 2^53 only. */
+/* Integers are carried as doubles: below 2^53 the double is the very one that was computed. */
 static bool is_exact(DType t, double v)
 {
-    return dtype_class(t) == DTC_REAL || fabs(v) <= 0x1p53;
+    return dtype_class(t) == DTC_REAL || fabs(v) < 0x1p53;
 }
 
 static Node *fold_expr(Builder *b, Node *n)

@@ -161,12 +161,15 @@ static bool holds_all(DType from, DType to)
     return dtype_class(to) == DTC_REAL && 2 * dtype_bytes(from) <= dtype_bytes(to);
 }
 
+/* Two casts in one, but not an integer's by way of a real type: reals are clamped to the integers, which keep their low
+ * bits otherwise. */
 static Node *rule_cast(Builder *b, Node *n)
 {
     Node *x = n->in[0];
     if (x->type.dtype == n->type.dtype)
         return x;
-    if (x->op == OP_CAST && holds_all(x->in[0]->type.dtype, x->type.dtype))
+    if (x->op == OP_CAST && holds_all(x->in[0]->type.dtype, x->type.dtype) &&
+        !(is_integer(x->in[0]) && !is_integer(x) && is_integer(n)))
         return build_cast(b, x->in[0], n->type.dtype);
     return n;
 }

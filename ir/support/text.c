@@ -2,6 +2,7 @@
  * twice the last. */
 #include "ir/support/text.h"
 
+#include <float.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -84,6 +85,19 @@ void text_real(Text *t, double v)
             break;
     }
     text_add(t, s);
+}
+
+bool text_integer_exact(const char *s, const char *end, double v)
+{
+    char exact[DBL_MAX_10_EXP + 3];
+    s += *s == '-' || *s == '+';
+    while (s + 1 < end && *s == '0')
+        s++;
+    const size_t digits = (size_t)(end - s);
+    if (strspn(s, "0123456789") < digits)
+        return true;
+    snprintf(exact, sizeof exact, "%.0f", fabs(v));
+    return strlen(exact) == digits && memcmp(s, exact, digits) == 0;
 }
 
 void text_quoted(Text *t, const char *s)

@@ -232,7 +232,9 @@ static const Case cases[] = {
     {"const s = .5\n", "2:11: error: a number has a digit on both sides of its dot"},
     {"const s = 12ab\n", "2:11: error: malformed number"},
     {"const s = 1e999\n", "2:11: error: the number is too large"},
-    {"const s = 9007199254740994\n", "2:11: error: the integer is above 2**53"},
+    {"const s = 9007199254740993\n", "2:11: error: the integer is above 2**53 and cannot be "
+                                     "held exactly; as a real number (with "
+                                     "`.0`) it is rounded"},
     {"const s = a ? b\n", "2:13: error: unexpected character"},
     {"const s = \xc3\xa9\n", "2:11: error: unexpected text"},
     {"const s = a < b < c\n", "2:17: error: expected end of statement, found '<'"},
