@@ -121,6 +121,30 @@ Value builtin_reduce(const Call *c)
     return reduce(c, c->builtin->op, &c->arg[1], c->loc[1], &c->arg[2], c->loc[2]);
 }
 
+/* The largest (or smallest) of all elements.  Equal ones share the gradient, unlike along an axis; if some are NaN, those do. */
+static Value extreme_of_all(const Call *c, OpCode op)
+{
+    Builder *b = &c->e->b;
+    bool weak, keepdim;
+    int64_t dims[MAX_RANK];
+    Node *x = operand(c, 0, &weak);
+    if (x == NULL || !value_to_bool(c->e, &c->arg[3], c->loc[3], "keepdim", &keepdim))
+        return value_error();
+    const int rank = x->type.shape.rank;
+    for (int i = 0; i < rank; i++)
+        dims[i] = i;
+    if (rank == 0)
+        return value_node(x, weak);
+    Node *y = build_reduce(b, op, x, rank, dims, keepdim);
+    if (dtype_class(x->type.dtype) != DTC_REAL)
+        return value_node(y, weak);
+    Node *hit = build2(b, OP_EQ, x, y);
+    hit = build2(b, OP_OR, hit, build2(b, OP_NE, x, x));
+    hit = build_cast(b, hit, x->type.dtype);
+    Node *share = build2(b, OP_DIV, hit, build_reduce(b, OP_SUM, hit, rank, dims, false));
+    return value_node(build3(b, OP_SLOPE, y, x, share), weak);
+}
+
 Value builtin_minmax(const Call *c)
 {
     const bool is_max = c->builtin->op == OP_MAX;
@@ -134,7 +158,10 @@ Value builtin_minmax(const Call *c)
         return math_binary(c->e, c->builtin->op, c->arg[0], *other, c->at);
     if (value_is_number(&c->arg[0]))
         return c->arg[0];
-    return reduce(c, is_max ? OP_REDMAX : OP_REDMIN, dim, c->loc[2], &c->arg[3], c->loc[3]);
+    const OpCode op = is_max ? OP_REDMAX : OP_REDMIN;
+    if (dim->kind == V_NONE)
+        return extreme_of_all(c, op);
+    return reduce(c, op, dim, c->loc[2], &c->arg[3], c->loc[3]);
 }
 
 /* How many elements of x lie along dims; a node where only valid samples count. */

@@ -77,6 +77,18 @@ Value builtin_detach(const Call *c)
     return value_node(build1(&c->e->b, OP_DETACH, x->node), x->weak);
 }
 
+Value builtin_with_slope(const Call *c)
+{
+    bool weak;
+    Node *in[3];
+    if (c->arg[1].kind != V_TENSOR)
+        return c->arg[0];
+    const DType dtype = math_meet(c->e, c->arg, 3, &weak);
+    for (int i = 0; i < 3; i++)
+        in[i] = math_cast(c->e, &c->arg[i], dtype, c->loc[i], "what with_slope takes");
+    return value_node(build3(&c->e->b, OP_SLOPE, in[0], in[1], in[2]), weak);
+}
+
 Value builtin_is_same(const Call *c)
 {
     const Value *a = &c->arg[0], *b = &c->arg[1];

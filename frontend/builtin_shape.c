@@ -339,7 +339,9 @@ static Node *pad_axis(Elab *e, Node *x, int d, int64_t before, int64_t after)
         step[i] = 1;
         size[i] = x->type.shape.dim[i] + (i == d ? before + after : 0);
     }
-    return build_pad(&e->b, x, start, step, size, 0);
+    /* -0 leaves what is added to it as it is, -0 too. */
+    const bool real = dtype_class(x->type.dtype) == DTC_REAL;
+    return build_pad(&e->b, x, start, step, size, real ? -0.0 : 0);
 }
 
 /* The operands of cat and stack in one element type. */

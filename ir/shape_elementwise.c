@@ -57,6 +57,14 @@ bool shape_rule_where(const ShapeContext *c, const Node *n, Type *type)
            broadcast_all(c, n, &type->shape);
 }
 
+/* The value as it is; the slope may have more axes or larger ones where the value is of a reduction. */
+bool shape_rule_slope(const ShapeContext *c, const Node *n, Type *type)
+{
+    Shape all;
+    *type = n->in[0]->type;
+    return shape_need_real(c, n, 0) && shape_same_dtypes(c, n, 0) && broadcast_all(c, n, &all);
+}
+
 /* A permutation in the attributes: only the layout operator's row has one. */
 static bool layout_fits(const ShapeContext *c, const Node *n)
 {

@@ -177,10 +177,11 @@ static Node *first_request(const Graph *g)
     return NULL;
 }
 
+/* detach and slope are their first operand. */
 static void remove_detach(Graph *g)
 {
     for (int i = 0; i < g->n_nodes; i++) {
-        if (g->nodes[i]->op == OP_DETACH)
+        if (g->nodes[i]->op == OP_DETACH || g->nodes[i]->op == OP_SLOPE)
             graph_replace(g, g->nodes[i], g->nodes[i]->in[0]);
         if (node_is_loop(g->nodes[i])) {
             remove_detach(g->nodes[i]->body);

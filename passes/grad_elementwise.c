@@ -109,8 +109,10 @@ void grad_pow(Adjoint *c)
         adjoint_add(c, 0, pow_base(c));
     if (adjoint_wanted(c, 1)) {
         Node *v = mul(c, c->g, mul(c, c->y, build1(c->b, OP_LOG, c->in[0])));
-        Node *flat = build2(c->b, OP_EQ, c->in[0], adjoint_const(c, 0));
-        adjoint_add(c, 1, drop(c, flat, v));
+        /* 0 ** e is 0 for e > 0, and 1 for e = 0; below, it is infinite. */
+        Node *zero = build2(c->b, OP_EQ, c->in[0], adjoint_const(c, 0));
+        Node *flat = build2(c->b, OP_GE, c->in[1], adjoint_const(c, 0));
+        adjoint_add(c, 1, drop(c, build2(c->b, OP_AND, zero, flat), v));
     }
 }
 
@@ -174,10 +176,11 @@ void grad_log(Adjoint *c)
         adjoint_add(c, 0, divide(c, c->g, c->in[0]));
 }
 
+/* e^x, which y + 1 is not where y is near -1. */
 void grad_expm1(Adjoint *c)
 {
     if (adjoint_wanted(c, 0))
-        adjoint_add(c, 0, mul(c, c->g, build2(c->b, OP_ADD, c->y, adjoint_const(c, 1))));
+        adjoint_add(c, 0, mul(c, c->g, build1(c->b, OP_EXP, c->in[0])));
 }
 
 void grad_log1p(Adjoint *c)
@@ -224,11 +227,18 @@ void grad_sigmoid(Adjoint *c)
         adjoint_add(c, 0, mul(c, c->g, mul(c, c->y, rest(c, c->y))));
 }
 
-/* 0 at 0. */
+/* 0 at 0; through NaN. */
 void grad_relu(Adjoint *c)
 {
     if (adjoint_wanted(c, 0))
-        adjoint_add(c, 0, keep(c, build2(c->b, OP_GT, c->y, adjoint_const(c, 0)), c->g));
+        adjoint_add(c, 0, drop(c, build2(c->b, OP_LE, c->y, adjoint_const(c, 0)), c->g));
+}
+
+/* To x alone, by a product as in PyTorch's own formulas: infinities and NaN go through. */
+void grad_slope(Adjoint *c)
+{
+    if (adjoint_wanted(c, 1))
+        adjoint_add(c, 1, mul(c, c->g, c->in[2]));
 }
 
 /* Only real operands want an adjoint. */

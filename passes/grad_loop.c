@@ -160,7 +160,7 @@ static bool is_cheap(const Node *n)
     case KIND_INDEX:
         return op_info(n->op)->data == INDEX_IOTA;
     default:
-        return n->op == OP_DETACH;
+        return n->op == OP_DETACH || n->op == OP_SLOPE;
     }
 }
 

@@ -97,8 +97,9 @@ Val math_expm1(Fm f, Val x)
     Val n, r = reduce(f, fm_clamp(f, x, -40.0, most), NULL, &n);
     Val half = fm_exp2i(f, LLVMBuildSub(f.b, n, fm_iconst(f, 1), ""));
     Val sum = fm_fma(f, half, expm1_reduced(f, r), fm_sub(f, half, fm_const(f, 0.5)));
-    /* -0 as it is */
-    return fm_select(f, fm_cmpc(f, LLVMRealOEQ, x, 0.0), x, fm_add(f, sum, sum));
+    /* The smallest ones, whose half may round to 0, and -0 are as they are. */
+    Val small = fm_cmpc(f, LLVMRealOLT, fm_abs(f, x), f.wide ? 0x1p-54 : 0x1p-25);
+    return fm_select(f, small, x, fm_add(f, sum, sum));
 }
 
 /* The quotient of top by sum = x + y, |x| >= |y|, corrected for the sum's rounding error; inverse is about 1 / sum. */

@@ -69,7 +69,8 @@ static Val sine_of(Fm f, Val x, uint64_t quarter)
 
 Val math_sin(Fm f, Val x)
 {
-    return sine_of(f, x, 0);
+    /* -0 as it is */
+    return fm_select(f, fm_cmpc(f, LLVMRealOEQ, x, 0.0), x, sine_of(f, x, 0));
 }
 
 Val math_cos(Fm f, Val x)
@@ -92,7 +93,7 @@ static Val remainder_of(Fm f, Val x, Val y)
     huge = fm_and(
         f, huge,
         fm_and(f, fm_cmpc(f, LLVMRealOLT, ax, INFINITY), fm_cmpc(f, LLVMRealOGT, ay, 0.0)));
-    r = fm_select(f, huge, fm_const(f, 0.0), r);
+    r = fm_copysign(f, fm_select(f, huge, fm_const(f, 0.0), r), x);
     return fm_select(f, fm_cmp(f, LLVMRealOLT, ax, ay), x, r);
 }
 

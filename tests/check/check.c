@@ -215,6 +215,17 @@ hftac_array *compile_file(const char *path, int n_models, const char *const *opt
     return compile_file_threads(path, n_models, options, 0);
 }
 
+/* argv[0] becomes the compiler; argv ends in NULL. */
+static bool run_compiler(const char **argv)
+{
+    argv[0] = compiler;
+    pid_t pid;
+    if (posix_spawn(&pid, compiler, NULL, NULL, (char *const *)argv, environ))
+        fatal("cannot run %s", compiler);
+    int status;
+    return waitpid(pid, &status, 0) == pid && !status;
+}
+
 hftac_array *compile_file_threads(const char *path, int n_models, const char *const *options,
                                   int threads)
 {
@@ -228,11 +239,7 @@ hftac_array *compile_file_threads(const char *path, int n_models, const char *co
         argv[n++] = flag;
     while (options && *options && n < 63)
         argv[n++] = *options++;
-    pid_t pid;
-    if (posix_spawn(&pid, compiler, NULL, NULL, (char *const *)argv, environ))
-        fatal("cannot run %s", compiler);
-    int status;
-    if (waitpid(pid, &status, 0) != pid || status)
+    if (!run_compiler(argv))
         return NULL;
     hftac_array *a;
     const hftac_options open_options = {.threads = threads};
@@ -246,13 +253,53 @@ hftac_array *compile_text(const char *text, int n_models)
     return compile_text_options(text, n_models, NULL);
 }
 
-hftac_array *compile_text_options(const char *text, int n_models, const char *const *options)
+/* Into a file of this name; *path is where it lies. */
+static void write_text(const char *text, const char *name, char path[128])
 {
-    char path[128];
-    snprintf(path, sizeof path, "%s/case.hdl", work);
+    snprintf(path, 128, "%s/%s", work, name);
     FILE *f = fopen(path, "w");
     if (!f || fputs(text, f) < 0 || fclose(f))
         fatal("cannot write '%s'", path);
+}
+
+char *emit_text(const char *text, const char *stage)
+{
+    char path[128], out[160], flag[64];
+    write_text(text, "case.hdl", path);
+    snprintf(out, sizeof out, "%s/case.out", work);
+    snprintf(flag, sizeof flag, "--emit=%s", stage);
+    const char *argv[] = {NULL, "-q", "-w", path, flag, "-o", out, NULL};
+    char *result = NULL;
+    if (run_compiler(argv)) {
+        FILE *f = fopen(out, "rb");
+        struct stat st;
+        if (!f || fstat(fileno(f), &st))
+            fatal("cannot read '%s'", out);
+        result = calloc((size_t)st.st_size + 1, 1);
+        if (fread(result, 1, (size_t)st.st_size, f) != (size_t)st.st_size)
+            fatal("cannot read '%s'", out);
+        fclose(f);
+    } else {
+        fprintf(stderr, "%s", text);
+    }
+    unlink(path);
+    unlink(out);
+    return result;
+}
+
+hftac_array *compile_ir(const char *text, int n_models)
+{
+    char path[128];
+    write_text(text, "case.hir", path);
+    hftac_array *a = compile_file(path, n_models, NULL);
+    unlink(path);
+    return a;
+}
+
+hftac_array *compile_text_options(const char *text, int n_models, const char *const *options)
+{
+    char path[128];
+    write_text(text, "case.hdl", path);
     hftac_array *a = compile_file(path, n_models, options);
     unlink(path);
     if (!a)

@@ -50,7 +50,7 @@ json_t *golden_json(const Golden *g, const char *key);
 
 /* A growing text. */
 typedef struct Source {
-    char text[16384];
+    char text[65536];
     size_t len;
 } Source;
 void add(Source *s, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
@@ -65,6 +65,10 @@ hftac_array *compile_text_options(const char *text, int n_models, const char *co
 hftac_array *compile_file(const char *path, int n_models, const char *const *options);
 hftac_array *compile_file_threads(const char *path, int n_models, const char *const *options,
                                   int threads);
+/* What `hftac --emit=STAGE` says of an .hdl text, malloced; NULL after printing the message. */
+char *emit_text(const char *text, const char *stage);
+/* Compiles an .hir text. */
+hftac_array *compile_ir(const char *text, int n_models);
 /* Where generated programs are kept: set from the command line's program name. */
 void check_begin(const char *argv0);
 void check_end(void);

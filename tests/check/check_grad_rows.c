@@ -43,6 +43,7 @@ static const Row rows[] = {
     {OP_ERF, make_unary, -3, 3, 0},
     {OP_SIGMOID, make_unary, -6, 6, 0},
     {OP_RELU, make_unary, -1, 1, 0},
+    {OP_SLOPE, make_slope, -1, 1, 0},
     {OP_CAST, make_cast, -1, 1, 0x1p-6},
     {OP_RESHAPE, make_reshape, -1, 1, 0},
     {OP_EXPAND, make_expand, -1, 1, 0},
@@ -203,6 +204,18 @@ Node *make_fma(Maker *m)
     const Shape t =
         make_narrower(m, random_chance(&m->random, 50) ? &x->type.shape : &y->type.shape);
     return build3(&m->b, m->op, x, y, make_param(m, &t));
+}
+
+/* Of a sum of squares along some axes, or of the squares. */
+Node *make_slope(Maker *m)
+{
+    const Shape s = make_shape(m, 1, 4, 240);
+    int64_t dims[MAX_RANK];
+    const int n = make_axes(m, s.rank, 0, dims);
+    Node *x = make_param(m, &s), *value = build2(&m->b, OP_MUL, x, x);
+    if (n > 0)
+        value = build_reduce(&m->b, OP_SUM, value, n, dims, true);
+    return build3(&m->b, m->op, value, x, build2(&m->b, OP_ADD, x, x));
 }
 
 Node *make_unary(Maker *m)

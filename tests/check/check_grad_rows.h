@@ -31,7 +31,8 @@ int make_axes(Maker *m, int rank, int least, int64_t *dims);
 Node *make_indices(Maker *m, const Shape *s, int64_t lo, int64_t hi);
 
 /* check_grad_rows.c: elementwise */
-MakeCase make_binary, make_pow_number, make_mod, make_where, make_fma, make_unary, make_cast;
+MakeCase make_binary, make_pow_number, make_mod, make_where, make_fma, make_unary, make_cast,
+    make_slope;
 /* check_grad_index.c: views, indices, reductions, contractions, scans */
 MakeCase make_reshape, make_expand, make_permute, make_slice, make_window, make_pad,
     make_gather, make_reduce, make_einsum, make_scatter, make_cumsum, make_convolution,

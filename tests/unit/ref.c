@@ -533,7 +533,7 @@ static void eval_einsum(const Eval *e, const Node *n, double *out)
 static void eval_meta(const Eval *e, const Node *n, double *out)
 {
     const Shape *x = &n->in[0]->type.shape;
-    if (n->op == OP_DETACH) {
+    if (n->op == OP_DETACH || n->op == OP_SLOPE) {
         memcpy(out, operand(e, n, 0), (size_t)shape_count(x) * sizeof *out);
         return;
     }

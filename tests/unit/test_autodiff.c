@@ -179,6 +179,15 @@ static Node *do_redmax(Lab *l, Node *p, Node *q)
                   build_reshape(&l->b, one, &(Shape){.rank = 3, .dim = {2, 1, 4}}), two);
 }
 
+/* The slope of a sum of squares written out; nothing flows through the sum. */
+static Node *do_slope(Lab *l, Node *p, Node *q)
+{
+    Node *sum =
+        build_reduce(&l->b, OP_SUM, build2(&l->b, OP_MUL, p, p), 1, (const int64_t[]){1}, true);
+    return build2(&l->b, OP_MUL, q,
+                  build3(&l->b, OP_SLOPE, sum, p, build2(&l->b, OP_ADD, p, p)));
+}
+
 #define EINSUM(fn, spec)                        \
     static Node *fn(Lab *l, Node *p, Node *q)   \
     {                                           \
@@ -318,6 +327,7 @@ static const Case cases[] = {
     {"einsum, one row", do_linear, {2, {1, 4}, {0}}, {2, {5, 4}, {0}}, -1, 1},
     {"einsum, one column", do_linear, {2, {3, 4}, {0}}, {2, {1, 4}, {0}}, -1, 1},
     {"einsum, one term", do_linear, {2, {3, 1}, {0}}, {2, {5, 1}, {0}}, -1, 1},
+    {"slope", do_slope, {3, {2, 3, 4}, {0}}, {3, {2, 1, 4}, {0}}, -1, 1},
     {"einsum of a transpose", do_transposed, {2, {3, 4}, {0}}, {2, {4, 5}, {0}}, -1, 1},
     {"loop", do_loop, {3, {4, 3, 5}, {0}}, {2, {5, 5}, {0}}, -1, 1},
     {"loop, backwards", do_loop_back, {2, {3, 4}, {0}}, {1, {4}, {0}}, -0.5, 0.5},
