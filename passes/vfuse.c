@@ -67,14 +67,6 @@ static void add_stored(Fuse *f, Node *n)
     group_add_item(f, g, (Item){.value = n});
 }
 
-static bool writes(const Group *g, const Buffer *to)
-{
-    for (int i = 0; i < g->n_items; i++)
-        if (g->items[i].to == to)
-            return true;
-    return false;
-}
-
 /* A state that keeps its value needs no store. */
 static bool keeps_state(const Fuse *f, const Node *value, const Buffer *to)
 {
@@ -125,7 +117,7 @@ static void add_initial_values(Fuse *f)
         for (int k = 0; g->loop && k < g->loop->n_carried; k++) {
             const int by = add_store(f, g->anchor->in[k], g->loop->place[k][0], g->per_model);
             if (by >= 0)
-                group_precede(f, by, i);
+                order_precede(f, by, i);
         }
     }
 }
@@ -170,9 +162,8 @@ bool vfuse_groups(Fuse *f)
     f->cap_groups = n_stored + 4 * f->graph->n_outputs;
     graph_foreach (f->graph, n)
         f->cap_groups += node_is_loop(n) ? (int)n->attrs.loop.carried : 0;
-    f->node_words = f->n / 64 + 1;
-    f->group_words = f->cap_groups / 64 + 1;
     f->groups = arena_array(f->scratch, (size_t)f->cap_groups + 1, sizeof *f->groups);
+    order_init(f);
     f->readers = arena_array(f->scratch, (size_t)f->n + 1, sizeof *f->readers);
     f->owner = arena_array(f->scratch, (size_t)f->n + 1, sizeof *f->owner);
     for (int i = 0; i < f->n; i++)
@@ -206,70 +197,88 @@ static bool same_space(const Group *a, const Group *b)
            !memcmp(a->order, b->order, sizeof a->order);
 }
 
-/* Both read a value that fills the space, or more. */
-static bool share_read(const Fuse *f, const Group *a, const Group *b)
-{
-    const int64_t whole = shape_count(&a->space);
-    for (int w = 0; w < f->node_words; w++)
-        for (uint64_t both = a->reads[w] & b->reads[w]; both; both &= both - 1) {
-            const Node *n = f->graph->nodes[w * 64 + __builtin_ctzll(both)];
-            if (shape_count(&n->type.shape) >= whole)
-                return true;
-        }
-    return false;
-}
-
 static bool is_expr(const Fuse *f, int i)
 {
     return !f->groups[i].dead && f->groups[i].kind == KERNEL_EXPR;
 }
 
-/* Merges i into j for all pairs that `fit` wants; true if anything changed. */
-typedef bool Fits(const Fuse *f, int i, int j);
+/* Which i may be worth a look for a j, and is i, a candidate, to become a part of j? */
+typedef struct Rule {
+    const IdSet *(*candidates)(Fuse *f, int j);
+    bool (*fits)(const Fuse *f, int i, int j);
+} Rule;
 
-static bool merge_pairs(Fuse *f, Fits *fit)
+/* Merges i into j for all pairs that fit, in ascending order; true if anything changed. */
+static bool merge_pairs(Fuse *f, const Rule *rule)
 {
     bool changed = false;
-    for (int j = 0; j < f->n_groups; j++)
-        for (int i = 0; i < f->n_groups; i++)
-            if (i != j && !f->groups[i].dead && !f->groups[j].dead && fit(f, i, j))
-                changed |= group_try_merge(f, i, j);
+    for (int j = 0; j < f->n_groups; j++) {
+        if (f->groups[j].dead)
+            continue;
+        const IdSet *all = rule->candidates(f, j);
+        for (int at, i = -1; (at = idset_from(all, i + 1)) < all->n;) {
+            i = all->v[at];
+            if (i == j || f->groups[i].dead || !rule->fits(f, i, j) ||
+                !group_try_merge(f, i, j))
+                continue;
+            changed = true;
+            all = rule->candidates(f, j);
+        }
+    }
     return changed;
+}
+
+static const IdSet *groups_before(Fuse *f, int j)
+{
+    return &f->groups[j].before;
+}
+
+/* Those in front of j that read a value, as j does, which fills the space, or more. */
+static const IdSet *groups_sharing(Fuse *f, int j)
+{
+    const Group *g = &f->groups[j];
+    f->candidates.n = 0;
+    for (int k = 0; g->space.rank > 0 && k < g->reads.n; k++) {
+        const Node *n = f->graph->nodes[g->reads.v[k]];
+        const IdSet *readers = &f->readers[n->id];
+        if (shape_count(&n->type.shape) < shape_count(&g->space))
+            continue;
+        for (int r = 0; r < readers->n && readers->v[r] < j; r++)
+            if (!f->groups[readers->v[r]].dead && group_reads(&f->groups[readers->v[r]], n))
+                idset_push(f->scratch, &f->candidates, readers->v[r]);
+    }
+    idset_settle(&f->candidates);
+    return &f->candidates;
 }
 
 static bool fit_update(const Fuse *f, int i, int j)
 {
     const Group *a = &f->groups[i], *b = &f->groups[j];
     return i < j && is_expr(f, i) && is_expr(f, j) && a->space.rank > 0 && writes_state(a) &&
-           writes_state(b) && same_space(a, b) && share_read(f, a, b);
-}
-
-static bool is_read_by(const Fuse *f, int i, int j)
-{
-    return bit_get(f->groups[j].before, i);
+           writes_state(b) && same_space(a, b);
 }
 
 /* i is a part of an update: all its readers are j. */
 static bool fit_update_part(const Fuse *f, int i, int j)
 {
     if (!is_expr(f, i) || !is_expr(f, j) || !writes_state(&f->groups[j]) ||
-        !is_read_by(f, i, j) || !same_space(&f->groups[i], &f->groups[j]) ||
-        f->groups[i].space.rank == 0)
+        !same_space(&f->groups[i], &f->groups[j]) || f->groups[i].space.rank == 0)
         return false;
-    for (int k = 0; k < f->n_groups; k++)
-        if (k != j && !f->groups[k].dead && bit_get(f->groups[k].before, i))
+    const IdSet *after = &f->groups[i].after;
+    for (int k = 0; k < after->n; k++)
+        if (after->v[k] != j && !f->groups[after->v[k]].dead)
             return false;
     return true;
 }
 
 static bool fit_epilogue(const Fuse *f, int i, int j)
 {
-    return f->groups[i].kind == KERNEL_CONTRACT && is_expr(f, j) && is_read_by(f, i, j);
+    return f->groups[i].kind == KERNEL_CONTRACT && is_expr(f, j);
 }
 
 static bool fit_chain(const Fuse *f, int i, int j)
 {
-    return is_expr(f, i) && is_expr(f, j) && is_read_by(f, i, j) &&
+    return is_expr(f, i) && is_expr(f, j) &&
            (f->groups[i].space.rank == 0) == (f->groups[j].space.rank == 0);
 }
 
@@ -277,8 +286,7 @@ static bool fit_neighbours(const Fuse *f, int i, int j)
 {
     return i < j && is_expr(f, i) && is_expr(f, j) && f->groups[i].space.rank > 0 &&
            f->groups[j].space.rank == f->groups[i].space.rank &&
-           (shape_equal(&f->groups[i].space, &f->groups[j].space)) &&
-           share_read(f, &f->groups[i], &f->groups[j]);
+           shape_equal(&f->groups[i].space, &f->groups[j].space);
 }
 
 static bool fit_scalars(const Fuse *f, int i, int j)
@@ -287,42 +295,89 @@ static bool fit_scalars(const Fuse *f, int i, int j)
            f->groups[j].space.rank == 0;
 }
 
+static void find_scalar_groups(Fuse *f)
+{
+    f->candidates.n = 0;
+    for (int i = 0; i < f->n_groups; i++)
+        if (is_expr(f, i) && f->groups[i].space.rank == 0)
+            idset_push(f->scratch, &f->candidates, i);
+}
+
+/* They stay the same while they are merged with each other. */
+static const IdSet *scalar_groups(Fuse *f, int j)
+{
+    static const IdSet none;
+    return is_expr(f, j) && f->groups[j].space.rank == 0 ? &f->candidates : &none;
+}
+
 /* A rank 0 value that one kernel reads, and which a loop outside its loops computes. */
 static bool fit_inside(const Fuse *f, int i, int j)
 {
-    return is_expr(f, i) && is_expr(f, j) && is_read_by(f, i, j);
+    return is_expr(f, i) && is_expr(f, j);
 }
 
 /* ---- state: old values are read before new ones are written ---- */
 
-/* Which groups read the old value of a state? */
-static bool *readers_of(const Fuse *f, const Buffer *state, int writer)
+/* Groups by what they do with a state. */
+typedef struct StateUse {
+    int writer;    /* -1: none */
+    IdSet readers; /* of its old value */
+} StateUse;
+
+static void note_state_reads(const Fuse *f, StateUse *uses, int g)
 {
-    bool *readers = arena_array(f->scratch, (size_t)f->n_groups + 1, sizeof *readers);
-    graph_foreach (f->graph, n) {
-        if (!node_is_leaf(n) || f->entry->buffer[n->id] != state)
-            continue;
-        for (int i = 0; i < f->n_groups; i++)
-            readers[i] |= i != writer && !f->groups[i].dead && group_reads(&f->groups[i], n);
+    const IdSet *reads = &f->groups[g].reads;
+    for (int i = 0; !f->groups[g].dead && i < reads->n; i++) {
+        const Buffer *b = f->entry->buffer[reads->v[i]];
+        if (node_is_leaf(f->graph->nodes[reads->v[i]]) && b && b->space == BUF_STATE)
+            idset_add(f->scratch, &uses[b->index].readers, g);
     }
-    return readers;
 }
 
-static bool readers_can_come_first(Fuse *f, int writer, const Buffer *state)
+/* By position of the state in the module. */
+static StateUse *collect_state_uses(const Fuse *f)
 {
-    const bool *readers = readers_of(f, state, writer);
+    const int n = f->graph->module->n_states;
+    StateUse *uses = arena_array(f->scratch, (size_t)n + 1, sizeof *uses);
+    for (int i = 0; i < n; i++)
+        uses[i].writer = -1;
+    for (int i = f->n_groups - 1; i >= 0; i--)
+        for (int k = 0; !f->groups[i].dead && k < f->groups[i].n_items; k++) {
+            const Buffer *to = f->groups[i].items[k].to;
+            if (to && to->space == BUF_STATE)
+                uses[to->index].writer = i;
+        }
     for (int i = 0; i < f->n_groups; i++)
-        if (readers[i] && group_reaches(f, writer, i, true))
+        note_state_reads(f, uses, i);
+    return uses;
+}
+
+static bool reads_state(const Fuse *f, int g, const Buffer *state)
+{
+    const IdSet *reads = &f->groups[g].reads;
+    for (int i = 0; !f->groups[g].dead && i < reads->n; i++)
+        if (node_is_leaf(f->graph->nodes[reads->v[i]]) &&
+            f->entry->buffer[reads->v[i]] == state)
+            return true;
+    return false;
+}
+
+static bool readers_can_come_first(Fuse *f, const StateUse *use, const Buffer *state)
+{
+    for (int i = 0; i < use->readers.n; i++) {
+        const int reader = use->readers.v[i];
+        if (reader != use->writer && reads_state(f, reader, state) &&
+            order_reaches(f, use->writer, reader))
             return false;
-    return group_in_place(f, writer, state);
+    }
+    return group_in_place(f, use->writer, state);
 }
 
-static void readers_first(Fuse *f, int writer, const Buffer *state)
+static void readers_first(Fuse *f, const StateUse *use, const Buffer *state)
 {
-    const bool *readers = readers_of(f, state, writer);
-    for (int i = 0; i < f->n_groups; i++)
-        if (readers[i])
-            group_precede(f, i, writer);
+    for (int i = 0; i < use->readers.n; i++)
+        if (use->readers.v[i] != use->writer && reads_state(f, use->readers.v[i], state))
+            order_precede(f, use->readers.v[i], use->writer);
 }
 
 /* Takes the store to `state` out of its group and makes a copy of its value. */
@@ -349,26 +404,24 @@ static int copy_instead(Fuse *f, int writer, const Buffer *state)
     return id;
 }
 
-static void order_state(Fuse *f, const Buffer *state)
+static void order_states(Fuse *f)
 {
-    for (int i = 0, n = f->n_groups; i < n; i++) {
-        if (f->groups[i].dead || !writes(&f->groups[i], state))
+    StateUse *uses = collect_state_uses(f);
+    for (int i = 0; i < f->graph->n_outputs; i++) {
+        const Buffer *state = f->output[i];
+        if (!state || state->space != BUF_STATE || uses[state->index].writer < 0)
             continue;
-        const bool direct = readers_can_come_first(f, i, state);
-        readers_first(f, direct ? i : copy_instead(f, i, state), state);
-        return;
+        StateUse *use = &uses[state->index];
+        if (!readers_can_come_first(f, use, state)) {
+            use->writer = copy_instead(f, use->writer, state);
+            note_state_reads(f, uses, use->writer);
+        }
+        readers_first(f, use, state);
     }
 }
 
-static void order_states(Fuse *f)
-{
-    for (int i = 0; i < f->graph->n_outputs; i++)
-        if (f->output[i] && f->output[i]->space == BUF_STATE)
-            order_state(f, f->output[i]);
-}
-
 /* Both, until neither changes anything. */
-static void merge_all(Fuse *f, Fits *one, Fits *other)
+static void merge_all(Fuse *f, const Rule *one, const Rule *other)
 {
     bool changed = true;
     while (changed) {
@@ -380,14 +433,22 @@ static void merge_all(Fuse *f, Fits *one, Fits *other)
 
 bool vfuse_merge(Fuse *f)
 {
+    static const Rule update_part = {groups_before, fit_update_part},
+                      update = {groups_sharing, fit_update},
+                      epilogue = {groups_before, fit_epilogue},
+                      chain = {groups_before, fit_chain},
+                      neighbours = {groups_sharing, fit_neighbours},
+                      scalars = {scalar_groups, fit_scalars},
+                      inside = {groups_before, fit_inside};
     if (f->optimize)
-        merge_all(f, fit_update_part, fit_update);
+        merge_all(f, &update_part, &update);
     order_states(f);
     if (f->optimize) {
-        merge_all(f, fit_epilogue, NULL);
-        merge_all(f, fit_chain, fit_neighbours);
-        merge_pairs(f, fit_scalars);
-        merge_all(f, fit_inside, NULL);
+        merge_all(f, &epilogue, NULL);
+        merge_all(f, &chain, &neighbours);
+        find_scalar_groups(f);
+        merge_pairs(f, &scalars);
+        merge_all(f, &inside, NULL);
     }
     return groups_fit(f);
 }

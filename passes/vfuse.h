@@ -14,6 +14,7 @@
 
 #include "ir/plan.h"
 #include "ir/strides.h"
+#include "passes/idset.h"
 #include "passes/plan_build.h"
 
 /* One evaluation of a node inside a kernel. */
@@ -78,11 +79,21 @@ typedef struct Group {
     Shape space;
     int order[MAX_RANK];
     int vector;
-    uint64_t *reads;  /* bit set by node id: leaves in memory and values of other groups */
-    uint64_t *before; /* bit set by group: must come before */
-    uint64_t *above;  /* the same, over any number of steps */
-    LoopPlan *loop;   /* KERNEL_LOOP: the anchor is the loop, the items are its results */
+    IdSet reads;    /* nodes: leaves in memory and values of other groups */
+    IdSet before;   /* groups that must come before, and ... */
+    IdSet after;    /* ... those that must come after this one */
+    int64_t label;  /* vfuse_order.c: ascending along all edges */
+    int prev, next; /* in the order of labels, -1: none */
+    LoopPlan *loop; /* KERNEL_LOOP: the anchor is the loop, the items are its results */
 } Group;
+
+/* One end of a search for a path (vfuse_order.c). */
+typedef struct OrderSide {
+    int *seen;    /* by group: the last search that met it */
+    int *met;     /* met[0]: where it began */
+    int n;        /* of met */
+    int at, edge; /* the next edge to look at: that one of met[at] */
+} OrderSide;
 
 /* A loop's body lies as a whole in one region. */
 typedef enum Region {
@@ -114,9 +125,11 @@ typedef struct Fuse {
     Buffer **output_value2;
     Group *groups;
     int n_groups, cap_groups;
-    uint64_t **
-        readers; /* by node id, NULL: none: bit set of groups that have read it; some may do so no more */
-    int node_words, group_words;
+    IdSet *readers;   /* by node id: groups that have read it; some may do so no more */
+    IdSet candidates; /* for a merge */
+    int first_group, last_group;
+    OrderSide side[2];
+    int search, exhausted;
     VisitList visits; /* of the last group that was looked at */
     struct Work *work;
     const Node *
@@ -147,20 +160,29 @@ bool group_settle(Fuse *f, int g);
 bool groups_fit(Fuse *f);
 int group_new(Fuse *f, KernelKind kind, bool per_model);
 void group_add_item(Fuse *f, Group *g, Item item);
-/* Must a come before b?  Follows all edges; via_direct: count the edge a -> b itself. */
-bool group_reaches(const Fuse *f, int a, int b, bool via_direct);
 /* Is a value read by a group other than a and b? */
 bool read_elsewhere(const Fuse *f, const Node *n, int a, int b);
 bool group_reads(const Group *g, const Node *n);
 /* Adds what is read to before (data edges only). */
 void group_edges(Fuse *f, int g);
-/* a must come before b from now on. */
-void group_precede(Fuse *f, int a, int b);
 /* All reads of the state in the group that also writes it are at the index that is written. */
 bool group_in_place(Fuse *f, int g, const Buffer *state);
 /* Is the item a store that somebody outside group g needs: a place outside, or a value that another group reads? */
 bool item_kept(const Fuse *f, const Item *i, int g);
 void item_strides(const Fuse *f, const Item *i, int64_t *stride);
+
+/* vfuse_order.c. */
+void order_init(Fuse *f);
+/* A new group, behind all others. */
+void order_append(Fuse *f, int g);
+/* a must come before b from now on. */
+void order_precede(Fuse *f, int a, int b);
+/* Must a come before b? */
+bool order_reaches(Fuse *f, int a, int b);
+/* Must a third group stand between a and b, whichever comes first? */
+bool order_between(Fuse *f, int a, int b);
+/* Right after order_between said no: b takes a's edges and place in the order too. */
+void order_join(Fuse *f, int a, int b);
 
 /* vfuse_loop.c.  May a loop read the operand where it lies, through its views? */
 bool loop_operand_plain(const Node *operand);
@@ -169,16 +191,6 @@ LoopPlan *loop_plan_new(Fuse *f, const Group *g);
 Buffer *loop_final_place(const LoopPlan *l, const Node *result);
 /* Plans the body of a group whose operands and results have their buffers. */
 void loop_plan_body(Fuse *outer, const Group *g);
-
-static inline bool bit_get(const uint64_t *set, int i)
-{
-    return (set[i / 64] >> (i % 64)) & 1;
-}
-
-static inline void bit_set(uint64_t *set, int i)
-{
-    set[i / 64] |= (uint64_t)1 << (i % 64);
-}
 
 /* Offsets of all scratch and shared buffers of an entry. */
 void memory_plan(EntryPlan *e, bool reuse);

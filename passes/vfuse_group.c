@@ -15,16 +15,13 @@ enum {
 
 bool group_reads(const Group *g, const Node *n)
 {
-    return bit_get(g->reads, n->id);
+    return idset_has(&g->reads, n->id);
 }
 
 int group_new(Fuse *f, KernelKind kind, bool per_model)
 {
-    Group *g = &f->groups[f->n_groups];
-    *g = (Group){.kind = kind, .per_model = per_model, .vector = -1};
-    g->reads = arena_array(f->scratch, (size_t)f->node_words, sizeof *g->reads);
-    g->before = arena_array(f->scratch, (size_t)f->group_words, sizeof *g->before);
-    g->above = arena_array(f->scratch, (size_t)f->group_words, sizeof *g->above);
+    f->groups[f->n_groups] = (Group){.kind = kind, .per_model = per_model, .vector = -1};
+    order_append(f, f->n_groups);
     return f->n_groups++;
 }
 
@@ -39,13 +36,12 @@ void group_add_item(Fuse *f, Group *g, Item item)
 
 bool read_elsewhere(const Fuse *f, const Node *n, int a, int b)
 {
-    const uint64_t *readers = f->readers[n->id];
-    for (int w = 0; readers && w < f->group_words; w++)
-        for (uint64_t set = readers[w]; set; set &= set - 1) {
-            const int i = w * 64 + __builtin_ctzll(set);
-            if (i != a && i != b && !f->groups[i].dead && group_reads(&f->groups[i], n))
-                return true;
-        }
+    const IdSet *readers = &f->readers[n->id];
+    for (int k = 0; k < readers->n; k++) {
+        const int i = readers->v[k];
+        if (i != a && i != b && !f->groups[i].dead && group_reads(&f->groups[i], n))
+            return true;
+    }
     return false;
 }
 
@@ -63,46 +59,13 @@ void item_strides(const Fuse *f, const Item *i, int64_t *stride)
         natural_strides(f->graph->module, i->value, stride);
 }
 
-/* ---- edges ---- */
-
-bool group_reaches(const Fuse *f, int a, int b, bool via_direct)
-{
-    const Group *g = &f->groups[b];
-    if (via_direct && bit_get(g->before, a))
-        return true;
-    for (int w = 0; w < f->group_words; w++)
-        for (uint64_t set = g->before[w]; set; set &= set - 1) {
-            const int p = w * 64 + __builtin_ctzll(set);
-            if (p != a && bit_get(f->groups[p].above, a))
-                return true;
-        }
-    return false;
-}
-
-/* Whatever stands below b has all above a, and a, above it. */
-void group_precede(Fuse *f, int a, int b)
-{
-    bit_set(f->groups[b].before, a);
-    if (bit_get(f->groups[b].above, a))
-        return;
-    for (int i = 0; i < f->n_groups; i++) {
-        uint64_t *above = f->groups[i].above;
-        if (i != b && !bit_get(above, b))
-            continue;
-        for (int w = 0; w < f->group_words; w++)
-            above[w] |= f->groups[a].above[w];
-        bit_set(above, a);
-    }
-}
-
 void group_edges(Fuse *f, int g)
 {
-    for (int w = 0; w < f->node_words; w++)
-        for (uint64_t set = f->groups[g].reads[w]; set; set &= set - 1) {
-            const int owner = f->owner[w * 64 + __builtin_ctzll(set)];
-            if (owner >= 0 && owner != g)
-                group_precede(f, owner, g);
-        }
+    for (int i = 0; i < f->groups[g].reads.n; i++) {
+        const int owner = f->owner[f->groups[g].reads.v[i]];
+        if (owner >= 0 && owner != g)
+            order_precede(f, owner, g);
+    }
 }
 
 /* ---- one group: space, loops, reads ---- */
@@ -348,22 +311,17 @@ static bool epilogue_fits(const Fuse *f, Group *g)
     return true;
 }
 
-static void note_read(Fuse *f, int id, const Node *n)
-{
-    if (!f->readers[n->id])
-        f->readers[n->id] =
-            arena_array(f->scratch, (size_t)f->group_words, sizeof *f->readers[n->id]);
-    bit_set(f->readers[n->id], id);
-    bit_set(f->groups[id].reads, n->id);
-}
-
 static void collect_reads(Fuse *f, int id)
 {
     Group *g = &f->groups[id];
-    memset(g->reads, 0, (size_t)f->node_words * sizeof *g->reads);
+    g->reads.n = 0;
     for (int i = 0; i < f->visits.n; i++)
-        if (f->visits.v[i].external)
-            note_read(f, id, f->visits.v[i].node);
+        if (f->visits.v[i].external) {
+            const int n = f->visits.v[i].node->id;
+            idset_push(f->scratch, &g->reads, n);
+            idset_add(f->scratch, &f->readers[n], id);
+        }
+    idset_settle(&g->reads);
 }
 
 static bool in_place_fits(const Fuse *f, const Buffer *state)
@@ -496,46 +454,20 @@ static Item *joined_items(const Fuse *f, const Group *x, const Group *y, int *n)
     return items;
 }
 
-static void bit_clear(uint64_t *set, int i)
+/* a reads nothing any more. */
+static void leave_readers(Fuse *f, int a, const IdSet *reads)
 {
-    set[i / 64] &= ~((uint64_t)1 << (i % 64));
-}
-
-/* b takes a's place in the order too. */
-static void move_edges(Fuse *f, int a, int b)
-{
-    Group *from = &f->groups[a], *to = &f->groups[b];
-    for (int w = 0; w < f->group_words; w++) {
-        to->before[w] |= from->before[w];
-        to->above[w] |= from->above[w];
-        from->before[w] = from->above[w] = 0;
-    }
-    bit_clear(to->before, a);
-    bit_clear(to->before, b);
-    bit_clear(to->above, a);
-    bit_clear(to->above, b);
-    for (int i = 0; i < f->n_groups; i++) {
-        Group *g = &f->groups[i];
-        if (i == b || !(bit_get(g->above, a) || bit_get(g->above, b)))
-            continue;
-        for (int w = 0; w < f->group_words; w++)
-            g->above[w] |= to->above[w];
-        bit_set(g->above, b);
-        bit_clear(g->above, a);
-        if (bit_get(g->before, a)) {
-            bit_clear(g->before, a);
-            bit_set(g->before, b);
-        }
-    }
+    for (int i = 0; i < reads->n; i++)
+        idset_remove(&f->readers[reads->v[i]], a);
 }
 
 bool group_try_merge(Fuse *f, int a, int b)
 {
-    if (!may_meet(f, a, b) || group_reaches(f, a, b, false) || group_reaches(f, b, a, false))
+    if (!may_meet(f, a, b) || order_between(f, a, b))
         return false;
     const Group old_a = f->groups[a], old_b = f->groups[b];
     Group *g = &f->groups[b];
-    g->reads = arena_array(f->scratch, (size_t)f->node_words, sizeof *g->reads);
+    g->reads = (IdSet){0};
     g->items = joined_items(f, &old_a, &old_b, &g->n_items);
     if (old_a.kind == KERNEL_CONTRACT) {
         g->kind = KERNEL_CONTRACT;
@@ -545,7 +477,8 @@ bool group_try_merge(Fuse *f, int a, int b)
     take_items(f, a, b);
     if (group_settle(f, b) && states_fit(f, g) &&
         (g->kind != KERNEL_CONTRACT || g->vector == old_a.vector)) {
-        move_edges(f, a, b);
+        leave_readers(f, a, &old_a.reads);
+        order_join(f, a, b);
         return true;
     }
     f->groups[a] = old_a;

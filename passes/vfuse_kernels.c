@@ -6,6 +6,8 @@
 
 #include <string.h>
 
+#include "ir/names.h"
+
 static int group_key(const Fuse *f, int g)
 {
     int key = 0;
@@ -18,77 +20,130 @@ static int group_key(const Fuse *f, int g)
     return key;
 }
 
+/* A group that could be next. */
+typedef struct Ready {
+    int recency, key, group;
+} Ready;
+
+/* A heap: no child goes before its parent. */
+typedef struct ReadyHeap {
+    Ready *v;
+    int n, cap;
+} ReadyHeap;
+
 /* The order in the making. */
 typedef struct Schedule {
-    const Fuse *f;
-    int *key, *place; /* by group; place -1: not yet */
-    uint64_t *done;
-    bool *source; /* waits for nothing: comes right before its first reader */
+    Fuse *f;
+    int *key, *place;   /* by group; place -1: not yet */
+    int *waits;         /* by group: for how many that are no sources */
+    bool *source;       /* waits for nothing: comes right before its first reader */
+    ReadyHeap ready[2]; /* shared, of each model */
     int *order;
     int n;
 } Schedule;
-
-static bool waits_for_sources_only(const Schedule *s, int g)
-{
-    for (int w = 0; w < s->f->group_words; w++)
-        for (uint64_t open = s->f->groups[g].before[w] & ~s->done[w]; open; open &= open - 1)
-            if (!s->source[w * 64 + __builtin_ctzll(open)])
-                return false;
-    return true;
-}
 
 /* When was the last of its operands written? -1: it reads none. */
 static int recency(const Schedule *s, int g)
 {
     const Fuse *f = s->f;
     int last = -1;
-    for (int w = 0; w < f->node_words; w++)
-        for (uint64_t set = f->groups[g].reads[w]; set; set &= set - 1) {
-            const int owner = f->owner[w * 64 + __builtin_ctzll(set)];
-            if (owner >= 0 && s->place[owner] > last)
-                last = s->place[owner];
-        }
+    for (int i = 0; i < f->groups[g].reads.n; i++) {
+        const int owner = f->owner[f->groups[g].reads.v[i]];
+        if (owner >= 0 && s->place[owner] > last)
+            last = s->place[owner];
+    }
     return last;
 }
 
 /* The latest in definition order of those that read what was written last: a gradient's other uses before the
  * chain goes on.  Where nothing reads anything yet, the first in definition order. */
-static int next_group(const Schedule *s, bool per_model)
+static bool goes_before(const Ready *a, const Ready *b)
 {
-    int best = -1, best_recency = -1;
-    for (int i = 0; i < s->f->n_groups; i++) {
-        const Group *g = &s->f->groups[i];
-        if (g->dead || s->place[i] >= 0 || g->per_model != per_model ||
-            !waits_for_sources_only(s, i))
-            continue;
-        const int r = recency(s, i);
-        const bool later = r >= 0 ? s->key[i] > s->key[best < 0 ? i : best]
-                                  : s->key[i] < s->key[best < 0 ? i : best];
-        if (best < 0 || r > best_recency || (r == best_recency && later)) {
-            best = i;
-            best_recency = r;
-        }
-    }
-    return best;
+    if (a->recency != b->recency)
+        return a->recency > b->recency;
+    if (a->key != b->key)
+        return (a->key > b->key) == (a->recency >= 0);
+    return a->group < b->group;
 }
 
+static void heap_add(Arena *a, ReadyHeap *h, Ready r)
+{
+    if (h->n == h->cap)
+        h->v = arena_grow(a, h->v, &h->cap, sizeof *h->v);
+    int i = h->n++;
+    for (; i > 0 && goes_before(&r, &h->v[(i - 1) / 2]); i = (i - 1) / 2)
+        h->v[i] = h->v[(i - 1) / 2];
+    h->v[i] = r;
+}
+
+static Ready heap_take(ReadyHeap *h)
+{
+    const Ready first = h->v[0], last = h->v[--h->n];
+    int i = 0;
+    for (int child; (child = 2 * i + 1) < h->n; i = child) {
+        child += child + 1 < h->n && goes_before(&h->v[child + 1], &h->v[child]);
+        if (!goes_before(&h->v[child], &last))
+            break;
+        h->v[i] = h->v[child];
+    }
+    h->v[i] = last;
+    return first;
+}
+
+static void add_ready(Schedule *s, int g)
+{
+    const Group *group = &s->f->groups[g];
+    if (!group->dead && s->place[g] < 0 && s->waits[g] == 0)
+        heap_add(s->f->scratch, &s->ready[group->per_model],
+                 (Ready){recency(s, g), s->key[g], g});
+}
+
+/* A group stands in the heap once more for each change of its recency: what was so before does not count. */
+static int next_group(Schedule *s, bool per_model)
+{
+    ReadyHeap *h = &s->ready[per_model];
+    while (h->n > 0) {
+        const Ready r = heap_take(h);
+        if (s->place[r.group] < 0 && r.recency == recency(s, r.group))
+            return r.group;
+    }
+    return -1;
+}
+
+static void put_next(Schedule *s, int g)
+{
+    s->place[g] = s->n;
+    s->order[s->n++] = g;
+    const IdSet *after = &s->f->groups[g].after;
+    for (int i = 0; i < after->n; i++) {
+        s->waits[after->v[i]] -= !s->source[g];
+        add_ready(s, after->v[i]);
+    }
+}
+
+/* Right after the sources that it waits for. */
 static void place_group(Schedule *s, int g)
 {
-    const Fuse *f = s->f;
-    for (int i = 0; i < f->n_groups; i++)
-        if (bit_get(f->groups[g].before, i) && s->place[i] < 0)
-            place_group(s, i);
-    s->place[g] = s->n;
-    bit_set(s->done, g);
-    s->order[s->n++] = g;
+    const IdSet *before = &s->f->groups[g].before;
+    for (int i = 0; i < before->n; i++)
+        if (s->place[before->v[i]] < 0)
+            put_next(s, before->v[i]);
+    put_next(s, g);
 }
 
-static bool waits_for_nothing(const Fuse *f, int g)
+static void start_schedule(Schedule *s)
 {
-    for (int w = 0; w < f->group_words; w++)
-        if (f->groups[g].before[w])
-            return false;
-    return true;
+    const Fuse *f = s->f;
+    for (int i = 0; i < f->n_groups; i++) {
+        s->place[i] = -1;
+        s->key[i] = f->groups[i].dead ? 0 : group_key(f, i);
+        s->source[i] = !f->groups[i].dead && f->groups[i].before.n == 0;
+    }
+    for (int i = 0; i < f->n_groups; i++)
+        for (int k = 0; !f->groups[i].dead && k < f->groups[i].before.n; k++)
+            s->waits[i] += !s->source[f->groups[i].before.v[k]];
+    for (int i = 0; i < f->n_groups; i++)
+        add_ready(s, i);
 }
 
 static const int *order_groups(Fuse *f, int *n, int *n_shared)
@@ -97,16 +152,13 @@ static const int *order_groups(Fuse *f, int *n, int *n_shared)
     Schedule s = {.f = f,
                   .key = arena_array(f->scratch, size, sizeof *s.key),
                   .place = arena_array(f->scratch, size, sizeof *s.place),
-                  .done = arena_array(f->scratch, (size_t)f->group_words, sizeof *s.done),
+                  .waits = arena_array(f->scratch, size, sizeof *s.waits),
                   .source = arena_array(f->scratch, size, sizeof *s.source),
                   .order = arena_array(f->scratch, size, sizeof *s.order)};
     int alive = 0;
-    for (int i = 0; i < f->n_groups; i++) {
+    for (int i = 0; i < f->n_groups; i++)
         alive += !f->groups[i].dead;
-        s.place[i] = -1;
-        s.key[i] = f->groups[i].dead ? 0 : group_key(f, i);
-        s.source[i] = !f->groups[i].dead && waits_for_nothing(f, i);
-    }
+    start_schedule(&s);
     for (int per_model = 0; per_model < 2; per_model++) {
         for (int g; (g = next_group(&s, per_model != 0)) >= 0;)
             place_group(&s, g);
@@ -123,10 +175,12 @@ static const int *order_groups(Fuse *f, int *n, int *n_shared)
 
 static bool read_directly(const Fuse *f, const Node *n)
 {
-    for (int i = 0; i < f->n_groups; i++)
-        if (!f->groups[i].dead && f->groups[i].kind != KERNEL_EXPR &&
-            group_reads(&f->groups[i], n))
+    const IdSet *readers = &f->readers[n->id];
+    for (int k = 0; k < readers->n; k++) {
+        const Group *g = &f->groups[readers->v[k]];
+        if (!g->dead && g->kind != KERNEL_EXPR && group_reads(g, n))
             return true;
+    }
     return false;
 }
 
@@ -178,18 +232,6 @@ static void find_places(Fuse *f, int id)
 }
 
 /* ---- kernels ---- */
-
-static const char *kernel_name(const Fuse *f, const Kernel *k, int n)
-{
-    const EntryPlan *e = f->entry;
-    const char *base = k->stores[0].value->name, *name = base;
-    for (int i = 0, again = 1; i < n; i++)
-        if (!strcmp(e->kernels[i].name, name)) {
-            name = arena_printf(f->arena, "%s.%d", base, again++);
-            i = -1;
-        }
-    return name;
-}
 
 static void fill_stores(Fuse *f, Kernel *k, int id)
 {
@@ -251,7 +293,7 @@ static void note_lifetimes(Fuse *f, const Kernel *k, int at)
     }
 }
 
-static void make_kernel(Fuse *f, int id, int at)
+static void make_kernel(Fuse *f, int id, int at, NameTable *names)
 {
     const Group *g = &f->groups[id];
     Kernel *k = &f->entry->kernels[at];
@@ -263,7 +305,7 @@ static void make_kernel(Fuse *f, int id, int at)
                   .loop = g->loop};
     memcpy(k->order, g->order, sizeof k->order);
     fill_stores(f, k, id);
-    k->name = kernel_name(f, k, at);
+    k->name = names_take(names, k->stores[0].value->name, k->stores[0].value);
     if (!group_settle(f, id))
         diag_internal(NULL, "plan: kernel %%%s does not hold", k->name);
     k->flat = is_flat(f, k);
@@ -289,7 +331,8 @@ void vfuse_kernels(Fuse *f)
     e->kernels = arena_array(f->arena, (size_t)e->n_kernels + 1, sizeof *e->kernels);
     for (int i = 0; i < e->n_kernels; i++)
         find_places(f, order[i]);
+    NameTable *names = names_new(f->arena);
     for (int i = 0; i < e->n_kernels; i++)
-        make_kernel(f, order[i], i);
+        make_kernel(f, order[i], i, names);
     keep_shared(e);
 }
