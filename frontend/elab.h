@@ -271,6 +271,7 @@ struct Elab {
     int n_states, cap_states;
     Current *currents;
     int n_currents, cap_currents;
+    Map *layer_numbers, *state_numbers, *current_numbers; /* by name, of the lists above */
     Write *writes;
     int n_writes, cap_writes;
     Fault *faults;

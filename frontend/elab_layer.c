@@ -5,9 +5,10 @@
 
 LayerRec *layer_rec(Elab *e, const char *path)
 {
-    for (int i = 0; i < e->n_layers; i++)
-        if (strcmp(e->layers[i].path, path) == 0)
-            return &e->layers[i];
+    const int i = map_get(e->layer_numbers, path);
+    if (i >= 0 && i < e->n_layers && strcmp(e->layers[i].path, path) == 0)
+        return &e->layers[i];
+    map_set(e->layer_numbers, path, e->n_layers);
     LayerRec *r = ELAB_PUSH(e, layers);
     *r = (LayerRec){.path = path, .loc = SRC_NONE, .first_call = SRC_NONE};
     return r;
@@ -15,18 +16,17 @@ LayerRec *layer_rec(Elab *e, const char *path)
 
 StateRec *state_rec(Elab *e, const char *name)
 {
-    for (int i = 0; i < e->n_states; i++)
-        if (strcmp(e->states[i].name, name) == 0)
-            return &e->states[i];
-    return NULL;
+    const int i = map_get(e->state_numbers, name);
+    return i >= 0 && i < e->n_states && strcmp(e->states[i].name, name) == 0 ? &e->states[i]
+                                                                             : NULL;
 }
 
 static Current *current_find(Elab *e, const char *name)
 {
-    for (int i = 0; i < e->n_currents; i++)
-        if (strcmp(e->currents[i].name, name) == 0)
-            return &e->currents[i];
-    return NULL;
+    const int i = map_get(e->current_numbers, name);
+    return i >= 0 && i < e->n_currents && strcmp(e->currents[i].name, name) == 0
+               ? &e->currents[i]
+               : NULL;
 }
 
 Node *state_now(Elab *e, const char *name)
@@ -35,6 +35,7 @@ Node *state_now(Elab *e, const char *name)
     if (c != NULL)
         return c->now;
     Node *n = build_state(&e->b, name);
+    map_set(e->current_numbers, name, e->n_currents);
     *ELAB_PUSH(e, currents) = (Current){.name = name, .now = n, .loc = SRC_NONE};
     return n;
 }
@@ -135,6 +136,7 @@ Value state_declare(Elab *e, const char *name, const Type *type, StateRole role,
         return value_error();
     const State s = {.name = name, .type = *type, .role = role, .loc = loc};
     module_add_state(e->module, &s);
+    map_set(e->state_numbers, name, e->n_states);
     *ELAB_PUSH(e, states) =
         (StateRec){.name = name, .init = *init, .call = innermost_call(e), .frame = frame};
     return value_node(state_now(e, name), false);

@@ -63,6 +63,9 @@ Module *program_elaborate(Arena *a, Diag *d, const Program *p, const FrontendOpt
     Elab *e = arena_alloc(a, sizeof *e);
     *e = (Elab){
         .arena = a, .diag = d, .options = o, .real = o->precision == DT_F64 ? DT_F64 : DT_F32};
+    e->layer_numbers = map_of_texts(a);
+    e->state_numbers = map_of_texts(a);
+    e->current_numbers = map_of_texts(a);
     e->module = module_new(a, d, "");
     e->module->stage = "ir";
     e->scratch = graph_new(e->module, "scratch");

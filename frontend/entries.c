@@ -282,6 +282,7 @@ void train_state(Elab *e, const char *name, const Type *type, StateRole role)
     const Dist zero = {.arg = {value_int(0)}, .loc = SRC_NONE};
     const State s = {.name = name, .type = *type, .role = role, .loc = e->train->loc};
     module_add_state(e->module, &s);
+    map_set(e->state_numbers, name, e->n_states);
     *ELAB_PUSH(e, states) = (StateRec){.name = name, .init = zero, .call = SRC_NONE};
 }
 

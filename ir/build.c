@@ -67,10 +67,8 @@ static Node *named_leaf(Builder *b, OpCode op, const Type *type, const char *nam
     Attrs attrs;
     attrs_default(ATTR_leaf, &attrs);
     attrs.leaf.name = arena_intern(b->graph->module->arena, name, strlen(name));
-    graph_foreach (b->graph, n)
-        if (n->op == op && strcmp(n->attrs.leaf.name, name) == 0)
-            return n;
-    return build_leaf(b, op, &attrs, type, name);
+    Node *known = graph_leaf(b->graph, op, name);
+    return known ? known : build_leaf(b, op, &attrs, type, name);
 }
 
 /* Per model once there are models. */

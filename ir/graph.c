@@ -1,5 +1,5 @@
 /* Modules and graphs: tables that grow in the arena, and the rewrites that every pass needs.  Look-ups of
- * states, inputs and hypers are linear: there are hundreds, and passes look up each node's once. */
+ * inputs and hypers are linear: there are few; those of states, and of leaves in a graph, are not. */
 #include "ir/graph.h"
 
 #include <string.h>
@@ -22,6 +22,7 @@ Module *module_new(Arena *a, Diag *d, const char *name)
 {
     Module *m = arena_alloc(a, sizeof *m);
     *m = (Module){.arena = a, .diag = d, .name = arena_strdup(a, name), .stage = "ir"};
+    m->state_numbers = map_of_texts(a);
     return m;
 }
 
@@ -49,6 +50,7 @@ State *module_add_state(Module *m, const State *what)
         m->states = arena_grow(m->arena, m->states, &m->cap_states, sizeof *m->states);
     m->states[m->n_states] = *what;
     m->states[m->n_states].name = arena_strdup(m->arena, what->name);
+    map_set(m->state_numbers, m->states[m->n_states].name, m->n_states);
     return &m->states[m->n_states++];
 }
 
@@ -70,12 +72,12 @@ Hyper *module_add_hyper(Module *m, const Hyper *what)
     return &m->hypers[m->n_hypers++];
 }
 
+/* The frontend takes the last states back when it gives a loop up. */
 State *module_state(const Module *m, const char *name)
 {
-    for (int i = 0; i < m->n_states; i++)
-        if (strcmp(m->states[i].name, name) == 0)
-            return &m->states[i];
-    return NULL;
+    const int i = map_get(m->state_numbers, name);
+    return i >= 0 && i < m->n_states && strcmp(m->states[i].name, name) == 0 ? &m->states[i]
+                                                                             : NULL;
 }
 
 Input *module_input(const Module *m, const char *name)
@@ -106,6 +108,58 @@ Output *graph_add_output(Graph *g, const Output *what)
     return o;
 }
 
+/* Leaves in the order in which they were appended, those of one name in a row of their own. */
+typedef struct Leaf {
+    Node *node;
+    int next; /* of that name, -1: none */
+} Leaf;
+
+typedef struct LeafTable {
+    Map *by_name; /* the first of its row */
+    Leaf *v;
+    int n, cap;
+} LeafTable;
+
+static bool has_leaf_name(OpCode op)
+{
+    return op_info(op)->kind == KIND_LEAF && op_info(op)->attrs == ATTR_leaf;
+}
+
+static void note_leaf(Graph *g, Node *n)
+{
+    Arena *a = g->module->arena;
+    if (!g->leaves) {
+        g->leaves = arena_alloc(a, sizeof *g->leaves);
+        g->leaves->by_name = map_of_texts(a);
+    }
+    LeafTable *t = g->leaves;
+    if (t->n == t->cap)
+        t->v = arena_grow(a, t->v, &t->cap, sizeof *t->v);
+    t->v[t->n] = (Leaf){.node = n, .next = -1};
+    int last = map_get(t->by_name, n->attrs.leaf.name);
+    while (last >= 0 && t->v[last].next >= 0)
+        last = t->v[last].next;
+    if (last >= 0)
+        t->v[last].next = t->n;
+    else
+        map_set(t->by_name, n->attrs.leaf.name, t->n);
+    t->n++;
+}
+
+static bool is_listed(const Graph *g, const Node *n)
+{
+    return n->id >= 0 && n->id < g->n_nodes && g->nodes[n->id] == n;
+}
+
+Node *graph_leaf(const Graph *g, OpCode op, const char *name)
+{
+    const LeafTable *t = g->leaves;
+    for (int i = t ? map_get(t->by_name, name) : -1; i >= 0; i = t->v[i].next)
+        if (t->v[i].node->op == op && is_listed(g, t->v[i].node))
+            return t->v[i].node;
+    return NULL;
+}
+
 Node *graph_append(Graph *g, const Node *what)
 {
     Arena *a = g->module->arena;
@@ -122,6 +176,8 @@ Node *graph_append(Graph *g, const Node *what)
     if (g->n_nodes == g->cap_nodes)
         g->nodes = arena_grow(a, g->nodes, &g->cap_nodes, sizeof(Node *));
     g->nodes[g->n_nodes++] = n;
+    if (has_leaf_name(n->op))
+        note_leaf(g, n);
     return n;
 }
 
@@ -156,6 +212,24 @@ void graph_replace(Graph *g, const Node *from, Node *to)
             o->value = to;
         if (o->value2 == from)
             o->value2 = to;
+    }
+}
+
+static Node *last_of(Node *const *to, Node *n)
+{
+    while (n && to[n->id])
+        n = to[n->id];
+    return n;
+}
+
+void graph_replace_all(Graph *g, Node *const *to)
+{
+    graph_foreach (g, n)
+        for (int i = 0; i < n->n_in; i++)
+            n->in[i] = last_of(to, n->in[i]);
+    for (int i = 0; i < g->n_outputs; i++) {
+        g->outputs[i].value = last_of(to, g->outputs[i].value);
+        g->outputs[i].value2 = last_of(to, g->outputs[i].value2);
     }
 }
 

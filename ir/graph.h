@@ -12,6 +12,7 @@
 
 #include "ir/op.h"
 #include "ir/support/diag.h"
+#include "ir/support/map.h"
 
 typedef struct Node Node;
 typedef struct Graph Graph;
@@ -122,10 +123,11 @@ struct Graph {
     int n_nodes, cap_nodes;
     Output *outputs;
     int n_outputs, cap_outputs;
-    Node *owner;             /* the LOOP whose body this is, or NULL */
-    Graph *outer;            /* and the graph that it stands in */
-    int depth;               /* loops around it */
-    struct NameTable *names; /* names in use, graph_append's; starts anew when n_nodes is 0 */
+    Node *owner;              /* the LOOP whose body this is, or NULL */
+    Graph *outer;             /* and the graph that it stands in */
+    int depth;                /* loops around it */
+    struct NameTable *names;  /* names in use, graph_append's; starts anew when n_nodes is 0 */
+    struct LeafTable *leaves; /* inputs, states and the like by name: graph_leaf's */
 };
 
 struct Module {
@@ -140,6 +142,7 @@ struct Module {
     int n_graphs, cap_graphs;
     State *states;
     int n_states, cap_states;
+    Map *state_numbers; /* by name */
     Input *inputs;
     int n_inputs, cap_inputs;
     Hyper *hypers;
@@ -160,12 +163,16 @@ Hyper *module_hyper(const Module *m, const char *name);
 Output *graph_add_output(Graph *g, const Output *what);
 /* Appends a node whose fields are set already (name made unique: "x", "x.1", ...; NULL: the operator's text). */
 Node *graph_append(Graph *g, const Node *what);
+/* The first leaf of that operator - input, state, hyper, scalar - with that name; NULL if there is none. */
+Node *graph_leaf(const Graph *g, OpCode op, const char *name);
 /* The node appended under this name (without the %), or NULL. */
 Node *graph_find(const Graph *g, const char *name);
 /* Number of uses of each node by id, outputs included (arena array). */
 int *graph_uses(const Graph *g, Arena *a);
 /* Rewrites: after this every operand and output that was `from` is `to`. */
 void graph_replace(Graph *g, const Node *from, Node *to);
+/* The same for many at once: to[id] for the node of that id, NULL: it stays. */
+void graph_replace_all(Graph *g, Node *const *to);
 /* Drops nodes that no output needs and renumbers; keeps order. Returns how many went. */
 int graph_drop_dead(Graph *g);
 /* Puts nodes in an order in which operands stand first (stable); needed after graph_replace with later nodes. */

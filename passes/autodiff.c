@@ -8,6 +8,8 @@
  * Adjoints are named <x>.grad after the forward node and stand at its place in the source. */
 #include "passes/grad.h"
 
+#include <string.h>
+
 #include "ir/loop.h"
 #include "passes/passes.h"
 #include "passes/rewrite.h"
@@ -141,12 +143,24 @@ static Node *gradient_of(Sweep *s, Builder *b, const Node *request)
 }
 
 /* The request's name passes to its answer where that is a node of the sweep with no other claim. */
-static void answer(Sweep *s, Builder *b, Node *request)
+static Node *answer(Sweep *s, Builder *b, Node *request)
 {
     Node *v = gradient_of(s, b, request);
     if (v->id >= s->n)
         swap_names(v, request);
-    graph_replace(s->graph, request, v);
+    return v;
+}
+
+static void answer_all(Sweep *s, Builder *b, const Node *loss, Arena *scratch)
+{
+    /* Answers may be new nodes, so the table is made when all are there. */
+    Node **answers = arena_array(scratch, (size_t)s->n + 1, sizeof *answers);
+    for (int i = 0; i < s->n; i++)
+        if (s->graph->nodes[i]->op == OP_GRAD && s->graph->nodes[i]->in[0] == loss)
+            answers[i] = answer(s, b, s->graph->nodes[i]);
+    Node **to = arena_array(scratch, (size_t)s->graph->n_nodes + 1, sizeof *to);
+    memcpy(to, answers, (size_t)s->n * sizeof *to);
+    graph_replace_all(s->graph, to);
 }
 
 static bool sweep_loss(Graph *g, Node *loss, Arena *scratch)
@@ -158,14 +172,9 @@ static bool sweep_loss(Graph *g, Node *loss, Arena *scratch)
     Builder b = {.graph = g, .loc = loss->loc};
     b.hint = arena_printf(g->module->arena, "%s.grad", loss->name);
     s.adjoint[loss->id] = build_const(&b, loss->type.dtype, 1);
-    bool ok = sweep_back(&s, &b, loss->id);
-    Node **requests = arena_array(scratch, (size_t)s.n, sizeof *requests);
-    int n_requests = 0;
-    for (int i = 0; i < s.n; i++)
-        if (g->nodes[i]->op == OP_GRAD && g->nodes[i]->in[0] == loss)
-            requests[n_requests++] = g->nodes[i];
-    for (int i = 0; i < n_requests && ok; i++)
-        answer(&s, &b, requests[i]);
+    const bool ok = sweep_back(&s, &b, loss->id);
+    if (ok)
+        answer_all(&s, &b, loss, scratch);
     return ok;
 }
 
@@ -180,9 +189,14 @@ static Node *first_request(const Graph *g)
 /* detach and slope are their first operand. */
 static void remove_detach(Graph *g)
 {
-    for (int i = 0; i < g->n_nodes; i++) {
+    Arena *scratch = arena_new();
+    Node **to = arena_array(scratch, (size_t)g->n_nodes + 1, sizeof *to);
+    for (int i = 0; i < g->n_nodes; i++)
         if (g->nodes[i]->op == OP_DETACH || g->nodes[i]->op == OP_SLOPE)
-            graph_replace(g, g->nodes[i], g->nodes[i]->in[0]);
+            to[i] = g->nodes[i]->in[0];
+    graph_replace_all(g, to);
+    arena_free(scratch);
+    for (int i = 0; i < g->n_nodes; i++) {
         if (node_is_loop(g->nodes[i])) {
             remove_detach(g->nodes[i]->body);
             graph_drop_dead(g->nodes[i]->body);

@@ -5,11 +5,23 @@
 #include <string.h>
 
 #include "ir/loop.h"
+#include "ir/support/map.h"
 #include "passes/work.h"
+
+/* One store of the entry's kernels. */
+typedef struct Stored {
+    const Store *store;
+    int kernel;
+    int next; /* of the same value, -1: none */
+} Stored;
 
 typedef struct Check {
     const Plan *plan;
     const EntryPlan *entry;
+    Stored *stores;           /* all of the entry, in order */
+    int *by_value;            /* by node id: the first of its stores, -1 */
+    Map *by_buffer;           /* the first store to it */
+    VisitList visits, others; /* the kernel's; of one that is looked at besides */
     const Kernel *kernel;
     int at;       /* position of kernel */
     Arena *arena; /* for the sentence */
@@ -43,12 +55,11 @@ static bool is_state_leaf(const Node *n)
     return node_is_leaf(n) && op_info(n->op)->data == LEAF_STATE;
 }
 
-static bool writes_to(const Kernel *k, const Buffer *b)
+/* The first kernel that stores to b; n_kernels: none does. */
+static int first_writer(const Check *c, const Buffer *b)
 {
-    for (int i = 0; i < k->n_stores; i++)
-        if (k->stores[i].to == b)
-            return true;
-    return false;
+    const int i = map_get(c->by_buffer, b);
+    return i < 0 ? c->entry->n_kernels : c->stores[i].kernel;
 }
 
 static void check_read(Check *c, const Visit *v)
@@ -61,11 +72,11 @@ static void check_read(Check *c, const Visit *v)
     if (!c->kernel->per_model && (b->per_model || b->space == BUF_SCRATCH))
         FAIL(c, "shared kernel %s reads %%%s of one model", c->kernel->name, name);
     if (is_state_leaf(v->node)) {
-        for (int i = 0; i < c->at; i++)
-            if (writes_to(&e->kernels[i], b))
-                FAIL(c, "kernel %s reads state %s after %s wrote it", c->kernel->name, b->name,
-                     e->kernels[i].name);
-        if (writes_to(c->kernel, b) && !v->exact)
+        const int writer = first_writer(c, b);
+        if (writer < c->at)
+            FAIL(c, "kernel %s reads state %s after %s wrote it", c->kernel->name, b->name,
+                 e->kernels[writer].name);
+        if (writer == c->at && !v->exact)
             FAIL(c, "kernel %s writes state %s and reads it elsewhere", c->kernel->name,
                  b->name);
         return;
@@ -73,8 +84,9 @@ static void check_read(Check *c, const Visit *v)
     if (node_is_leaf(v->node) &&
         (b->given || (b->space != BUF_SCRATCH && b->space != BUF_SHARED)))
         return;
-    for (int i = 0; i < c->at; i++)
-        if (stores_own(&e->kernels[i], e, v->node))
+    for (int i = c->by_value[v->node->id]; i >= 0 && c->stores[i].kernel < c->at;
+         i = c->stores[i].next)
+        if (c->stores[i].store->to == b)
             return;
     FAIL(c, "kernel %s reads %%%s before it is written", c->kernel->name, name);
 }
@@ -122,12 +134,8 @@ static void check_store(Check *c, const Store *s)
     for (int i = 0; i < v->rank; i++)
         if (v->dim[i] != k->space.dim[i] && (v->dim[i] != 1 || k->kind != KERNEL_EXPR))
             FAIL(c, "%%%s does not lie in the space of kernel %s", s->value->name, k->name);
-    for (int i = 0; i <= c->at; i++)
-        for (int j = 0; j < c->entry->kernels[i].n_stores; j++) {
-            const Store *o = &c->entry->kernels[i].stores[j];
-            if (o != s && o->to == s->to)
-                FAIL(c, "%s is written twice", s->to->name);
-        }
+    if (c->stores[map_get(c->by_buffer, s->to)].store != s)
+        FAIL(c, "%s is written twice", s->to->name);
 }
 
 static void check_loops(Check *c)
@@ -146,9 +154,10 @@ static void check_loops(Check *c)
         FAIL(c, "kernel %s is in the wrong region", k->name);
 }
 
-static void check_kernel(Check *c, VisitList *l)
+static void check_kernel(Check *c)
 {
     const Kernel *k = c->kernel;
+    VisitList *l = &c->visits;
     check_loops(c);
     Node **roots = arena_array(c->scratch, (size_t)k->n_stores + 1, sizeof *roots);
     for (int i = 0; i < k->n_stores; i++) {
@@ -173,47 +182,47 @@ typedef struct Life {
     int first, last;
 } Life;
 
-static int life_of(const Life *l, int n, const Buffer *b)
-{
-    for (int i = 0; i < n; i++)
-        if (l[i].buffer == b)
-            return i;
-    return -1;
-}
+/* In order of the first write. */
+typedef struct Lives {
+    Life *v;
+    int n;
+    Map *number; /* by buffer */
+} Lives;
 
-static int note_life(Life *l, int n, Buffer *b, int at)
+static void note_life(Lives *l, Buffer *b, int at)
 {
     if (!buffer_is_planned(b))
-        return n;
-    const int known = life_of(l, n, b);
-    if (known >= 0)
-        l[known].last = at;
-    else
-        l[n++] = (Life){b, at, at};
-    return n;
+        return;
+    const int known = map_get(l->number, b);
+    if (known >= 0) {
+        l->v[known].last = at;
+        return;
+    }
+    map_set(l->number, b, l->n);
+    l->v[l->n++] = (Life){b, at, at};
 }
 
 /* From the kernels anew, not from what the planner noted. */
-static int collect_lives(Check *c, Life *l, VisitList *visits)
+static void collect_lives(Check *c, Lives *l)
 {
     const EntryPlan *e = c->entry;
-    int n = 0;
     for (int k = 0; k < e->n_kernels; k++) {
         c->kernel = &e->kernels[k];
         c->at = k;
-        check_kernel(c, visits);
+        check_kernel(c);
         for (int s = 0; s < c->kernel->n_stores; s++)
-            n = note_life(l, n, c->kernel->stores[s].to, k);
+            note_life(l, c->kernel->stores[s].to, k);
         for (int i = 0; c->kernel->loop && i < c->kernel->loop->n_own; i++)
-            n = note_life(l, n, c->kernel->loop->own[i], k);
-        for (int i = 0; i < visits->n; i++) {
-            const Buffer *b = e->buffer[visits->v[i].node->id];
-            const int at = visits->v[i].external ? life_of(l, n, b) : -1;
+            note_life(l, c->kernel->loop->own[i], k);
+        for (int i = 0; i < c->visits.n; i++) {
+            const Visit *v = &c->visits.v[i];
+            const Buffer *b = v->external ? e->buffer[v->node->id] : NULL;
+            const int at = b ? map_get(l->number, b) : -1;
             if (at >= 0)
-                l[at].last = b->space == BUF_SHARED && k >= e->n_shared ? e->n_kernels - 1 : k;
+                l->v[at].last =
+                    b->space == BUF_SHARED && k >= e->n_shared ? e->n_kernels - 1 : k;
         }
     }
-    return n;
 }
 
 static bool overlap(const Buffer *a, const Buffer *b)
@@ -223,20 +232,21 @@ static bool overlap(const Buffer *a, const Buffer *b)
 }
 
 /* b is written over a in the kernel that reads a last. */
-static bool written_over(const Check *c, const Life *a, const Life *b)
+static bool written_over(Check *c, const Life *a, const Life *b)
 {
     if (a->last != b->first || a->buffer->offset != b->buffer->offset)
         return false;
     const Kernel *k = &c->entry->kernels[b->first];
     for (int i = 0; i < k->n_stores; i++)
         if (k->stores[i].to == b->buffer)
-            return store_in_place(c->entry, k, &k->stores[i], a->buffer, c->scratch);
+            return store_in_place(c->entry, k, &k->stores[i], a->buffer, &c->others,
+                                  c->scratch);
     return false;
 }
 
 static void check_pair(Check *c, const Life *a, const Life *b)
 {
-    if (!overlap(a->buffer, b->buffer) || a->last < b->first || b->last < a->first)
+    if (a->last < b->first || b->last < a->first || !overlap(a->buffer, b->buffer))
         return;
     if (!written_over(c, a, b) && !written_over(c, b, a))
         FAIL(c, "%s and %s share memory while both are alive", a->buffer->name,
@@ -256,25 +266,22 @@ static void check_place(Check *c, const Life *l)
 
 /* ---- what leaves the graph ---- */
 
-static bool is_stored(const EntryPlan *e, const Node *value, BufferSpace space,
-                      const Buffer *to)
+static bool is_stored(const Check *c, const Node *value, BufferSpace space, const Buffer *to)
 {
-    for (int k = 0; k < e->n_kernels; k++)
-        for (int s = 0; s < e->kernels[k].n_stores; s++) {
-            const Store *store = &e->kernels[k].stores[s];
-            if (store->value == value && store->to->space == space && (!to || store->to == to))
-                return true;
-        }
+    for (int i = c->by_value[value->id]; i >= 0; i = c->stores[i].next) {
+        const Store *store = c->stores[i].store;
+        if (store->to->space == space && (!to || store->to == to))
+            return true;
+    }
     return false;
 }
 
 /* Stored to a place outside the loop. */
-static bool is_given(const EntryPlan *e, const Node *value)
+static bool is_given(const Check *c, const Node *value)
 {
-    for (int k = 0; k < e->n_kernels; k++)
-        for (int s = 0; s < e->kernels[k].n_stores; s++)
-            if (e->kernels[k].stores[s].value == value && e->kernels[k].stores[s].to->given)
-                return true;
+    for (int i = c->by_value[value->id]; i >= 0; i = c->stores[i].next)
+        if (c->stores[i].store->to->given)
+            return true;
     return false;
 }
 
@@ -285,18 +292,18 @@ static void check_output(Check *c, const Output *o)
     if (o->kind == OUT_STATE) {
         const Buffer *to = &c->plan->states[module_state(m, o->name) - m->states];
         const bool kept = is_state_leaf(o->value) && e->buffer[o->value->id] == to;
-        if (!kept && !is_stored(e, o->value, BUF_STATE, to))
+        if (!kept && !is_stored(c, o->value, BUF_STATE, to))
             FAIL(c, "state %s is not written", o->name);
         return;
     }
     if (o->kind == OUT_NEXT || o->kind == OUT_STACK) {
-        if (o->kind == OUT_NEXT && !is_given(e, o->value))
+        if (o->kind == OUT_NEXT && !is_given(c, o->value))
             FAIL(c, "the next value %%%s is not written", o->value->name);
         return;
     }
     const BufferSpace space = o->kind == OUT_TENSOR ? BUF_OUTPUT : BUF_RESULT;
-    if (!is_stored(e, o->value, space, NULL) ||
-        (o->value2 && !is_stored(e, o->value2, space, NULL)))
+    if (!is_stored(c, o->value, space, NULL) ||
+        (o->value2 && !is_stored(c, o->value2, space, NULL)))
         FAIL(c, "output %s is not written", o->name ? o->name : "of a fault");
 }
 
@@ -359,21 +366,46 @@ static void check_loop(Check *c, const Kernel *k)
         FAIL(c, "loop %s: %s", k->name, in.wrong);
 }
 
+static int count_stores(const EntryPlan *e)
+{
+    int n = 0;
+    for (int k = 0; k < e->n_kernels; k++)
+        n += e->kernels[k].n_stores + (e->kernels[k].loop ? e->kernels[k].loop->n_own : 0);
+    return n;
+}
+
+static void list_stores(Check *c)
+{
+    const EntryPlan *e = c->entry;
+    int n = 0;
+    c->stores = arena_array(c->scratch, (size_t)count_stores(e) + 1, sizeof *c->stores);
+    c->by_value = arena_array(c->scratch, (size_t)e->graph->n_nodes + 1, sizeof *c->by_value);
+    c->by_buffer = map_of_addresses(c->scratch);
+    for (int k = 0; k < e->n_kernels; k++)
+        for (int s = 0; s < e->kernels[k].n_stores; s++)
+            c->stores[n++] = (Stored){.store = &e->kernels[k].stores[s], .kernel = k};
+    for (int i = 0; i < e->graph->n_nodes; i++)
+        c->by_value[i] = -1;
+    for (int i = n - 1; i >= 0; i--) {
+        int *first = &c->by_value[c->stores[i].store->value->id];
+        c->stores[i].next = *first;
+        *first = i;
+        map_set(c->by_buffer, c->stores[i].store->to, i);
+    }
+}
+
 static void check_entry(Check *c)
 {
     const EntryPlan *e = c->entry;
-    int n_stores = 0;
-    for (int k = 0; k < e->n_kernels; k++) {
-        n_stores += e->kernels[k].n_stores;
-        n_stores += e->kernels[k].loop ? e->kernels[k].loop->n_own : 0;
-    }
-    Life *lives = arena_array(c->scratch, (size_t)n_stores + 1, sizeof *lives);
-    VisitList visits = {0};
-    const int n = collect_lives(c, lives, &visits);
-    for (int i = 0; i < n; i++) {
-        check_place(c, &lives[i]);
+    Lives lives = {.number = map_of_addresses(c->scratch)};
+    lives.v = arena_array(c->scratch, (size_t)count_stores(e) + 1, sizeof *lives.v);
+    c->visits = c->others = (VisitList){0};
+    list_stores(c);
+    collect_lives(c, &lives);
+    for (int i = 0; i < lives.n; i++) {
+        check_place(c, &lives.v[i]);
         for (int j = 0; j < i; j++)
-            check_pair(c, &lives[j], &lives[i]);
+            check_pair(c, &lives.v[j], &lives.v[i]);
     }
     for (int i = 0; i < e->graph->n_outputs; i++)
         check_output(c, &e->graph->outputs[i]);

@@ -194,8 +194,9 @@ void loop_plan_body(Fuse *outer, const Group *g);
 
 /* Offsets of all scratch and shared buffers of an entry. */
 void memory_plan(EntryPlan *e, bool reuse);
-/* May store s of kernel k write over buffer `old`, which k reads for the last time? */
+/* May store s of kernel k write over buffer `old`, which k reads for the last time?  visits: of this graph, for the
+ * time being. */
 bool store_in_place(const EntryPlan *e, const Kernel *k, const Store *s, const Buffer *old,
-                    Arena *a);
+                    VisitList *visits, Arena *a);
 
 #endif

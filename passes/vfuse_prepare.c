@@ -59,31 +59,52 @@ static bool detach_states(Graph *g)
     return changed;
 }
 
-/* The order in which all values of n's shape that n is elementwise computed from lie in memory, if it is one and the
- * same: 0 none seen, 1 found, -1 they differ.  seen: by node id, visited already. */
-static int common_order(const Node *n, const Shape *s, const Module *m, bool *seen,
-                        IntList *order)
+/* The order in which all values of a node's shape that it is elementwise computed from lie in memory. */
+typedef struct CommonOrder {
+    enum {
+        ORDER_NONE, /* none seen */
+        ORDER_ONE,
+        ORDER_MANY /* they differ, or one cannot be told */
+    } kind;
+    IntList order; /* ORDER_ONE */
+} CommonOrder;
+
+static CommonOrder joined_order(const CommonOrder *a, const CommonOrder *b)
 {
+    if (a->kind == ORDER_NONE || b->kind == ORDER_MANY)
+        return *b;
+    if (b->kind == ORDER_ONE && a->kind == ORDER_ONE &&
+        memcmp(a->order.v, b->order.v, (size_t)a->order.n * sizeof *a->order.v))
+        return (CommonOrder){.kind = ORDER_MANY};
+    return *a;
+}
+
+/* order: of the nodes before n. */
+static CommonOrder common_order(const Node *n, const Module *m, const CommonOrder *order)
+{
+    CommonOrder found = {.kind = ORDER_NONE};
     IntList own = {0};
-    if (seen[n->id] || !shape_equal(&n->type.shape, s) || node_is_splat(n))
-        return 0;
-    seen[n->id] = true;
+    if (node_is_splat(n))
+        return found;
     if (node_kind(n) == KIND_EXPR) {
-        int found = 0;
-        for (int i = 0; i < n->n_in && found >= 0; i++) {
-            const int more = common_order(n->in[i], s, m, seen, order);
-            found = more ? more : found;
-        }
+        for (int i = 0; i < n->n_in; i++)
+            if (shape_equal(&n->in[i]->type.shape, &n->type.shape))
+                found = joined_order(&found, &order[n->in[i]->id]);
         return found;
     }
     if (node_is_layout(n))
         own = n->attrs.perm.dims;
     else if (node_is_leaf(n) && op_info(n->op)->data == LEAF_STATE)
         own = module_state(m, n->attrs.leaf.name)->layout;
-    if (own.n == 0 || (order->n && memcmp(order->v, own.v, (size_t)own.n * sizeof *own.v)))
-        return -1;
-    *order = own;
-    return 1;
+    return (CommonOrder){.kind = own.n ? ORDER_ONE : ORDER_MANY, .order = own};
+}
+
+static CommonOrder *common_orders(const Graph *g, Arena *scratch)
+{
+    CommonOrder *order = arena_array(scratch, (size_t)g->n_nodes + 1, sizeof *order);
+    graph_foreach (g, n)
+        order[n->id] = common_order(n, g->module, order);
+    return order;
 }
 
 static bool in_order(const IntList *order)
@@ -101,14 +122,12 @@ static bool reduces_all(const Node *n)
            n->type.shape.rank == 0 && n->in[0]->type.shape.rank > 1;
 }
 
-static bool reduce_in_order(Graph *g, Node *n, Arena *scratch)
+static bool reduce_in_order(Graph *g, Node *n, const CommonOrder *orders)
 {
-    IntList order = {0};
-    if (!reduces_all(n))
+    if (!reduces_all(n) || orders[n->in[0]->id].kind != ORDER_ONE)
         return false;
-    bool *seen = arena_array(scratch, (size_t)g->n_nodes, sizeof *seen);
-    if (common_order(n->in[0], &n->in[0]->type.shape, g->module, seen, &order) <= 0 ||
-        in_order(&order))
+    const IntList order = orders[n->in[0]->id].order;
+    if (in_order(&order))
         return false;
     Node *p = append_unary(g, n->in[0], OP_PERMUTE, "stored");
     p->attrs.perm.dims = order;
@@ -125,9 +144,10 @@ void vfuse_prepare(Graph *g)
     graph_drop_dead(g);
     Arena *scratch = arena_new();
     bool changed = detach_states(g);
+    const CommonOrder *orders = common_orders(g, scratch);
     for (int i = 0, n = g->n_nodes; i < n; i++) {
         Node *r = g->nodes[i];
-        changed |= reduce_in_order(g, r, scratch);
+        changed |= reduce_in_order(g, r, orders);
         if (node_kind(r) == KIND_REDUCE && !r->attrs.axes.keepdim && r->type.shape.rank > 0) {
             keep_axes(g, r);
             changed = true;
