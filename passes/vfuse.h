@@ -79,12 +79,13 @@ typedef struct Group {
     Shape space;
     int order[MAX_RANK];
     int vector;
-    IdSet reads;    /* nodes: leaves in memory and values of other groups */
-    IdSet before;   /* groups that must come before, and ... */
-    IdSet after;    /* ... those that must come after this one */
-    int64_t label;  /* vfuse_order.c: ascending along all edges */
-    int prev, next; /* in the order of labels, -1: none */
-    LoopPlan *loop; /* KERNEL_LOOP: the anchor is the loop, the items are its results */
+    int evaluations; /* that it needs, counted when it settled */
+    IdSet reads;     /* nodes: leaves in memory and values of other groups */
+    IdSet before;    /* groups that must come before, and ... */
+    IdSet after;     /* ... those that must come after this one */
+    int64_t label;   /* vfuse_order.c: ascending along all edges */
+    int prev, next;  /* in the order of labels, -1: none */
+    LoopPlan *loop;  /* KERNEL_LOOP: the anchor is the loop, the items are its results */
 } Group;
 
 /* One end of a search for a path (vfuse_order.c). */
@@ -117,6 +118,7 @@ typedef struct Fuse {
         too_often; /* by node id: to be stored, as its readers' kernels would compute it too often */
     Node **
         anchor; /* by node id: the contraction that the value is elementwise computed from, inside its kernel */
+    int *depth; /* by node id: of the values that are computed to compute it (passes/work.h) */
     double *cost; /* by node id: to compute one element from what is in memory */
     int *owner;   /* by node id: the group that stores it, -1 */
     const Buffer **

@@ -243,9 +243,20 @@ static void choose_loop(Fuse *f, Node *n)
     }
 }
 
+/* What stands behind a value that is stored is not computed with it. */
+static int depth_of(const Fuse *f, const Node *n)
+{
+    int below = 0;
+    for (int i = 0; i < n->n_in; i++)
+        if (!in_memory(f, n->in[i]) && f->depth[n->in[i]->id] > below)
+            below = f->depth[n->in[i]->id];
+    return below + node_code_depth(n);
+}
+
 static void choose_node(Fuse *f, Node *n)
 {
     const OpKind kind = node_kind(n);
+    f->depth[n->id] = depth_of(f, n);
     if (kind == KIND_LEAF)
         return;
     if (kind == KIND_LOOP) {
@@ -255,7 +266,8 @@ static void choose_node(Fuse *f, Node *n)
     if (kind == KIND_CONTRACT || kind == KIND_SCATTER) {
         choose_direct(f, n);
         f->anchor[n->id] = kind == KIND_CONTRACT ? n : NULL;
-        f->stored[n->id] = kind == KIND_SCATTER || f->users[n->id] > 1 || !f->optimize;
+        f->stored[n->id] =
+            kind == KIND_SCATTER || f->users[n->id] > 1 || !f->optimize || f->too_often[n->id];
         return;
     }
     /* The order of a contraction's result is part of what lower() decided: at every level. */
@@ -266,8 +278,8 @@ static void choose_node(Fuse *f, Node *n)
     f->cost[n->id] = node_cost(f, n);
     const bool dear = f->users[n->id] > 1 && kind != KIND_VIEW &&
                       (f->anchor[n->id] || f->cost[n->id] > COST_LIMIT);
-    f->stored[n->id] =
-        kind == KIND_REDUCE || node_is_layout(n) || dear || !f->optimize || f->too_often[n->id];
+    f->stored[n->id] = kind == KIND_REDUCE || node_is_layout(n) || dear || !f->optimize ||
+                       f->too_often[n->id] || f->depth[n->id] > CODE_CHOSEN_DEPTH;
 }
 
 /* A value that leaves the graph is stored by its own group, unless another kernel only copies it: a leaf, or a value
@@ -289,6 +301,7 @@ void vfuse_choose(Fuse *f)
     f->stored = arena_array(f->scratch, (size_t)f->n + 1, sizeof *f->stored);
     f->anchor = arena_array(f->scratch, (size_t)f->n + 1, sizeof *f->anchor);
     f->cost = arena_array(f->scratch, (size_t)f->n + 1, sizeof *f->cost);
+    f->depth = arena_array(f->scratch, (size_t)f->n + 1, sizeof *f->depth);
     count_users(f);
     graph_foreach (f->graph, n)
         choose_node(f, n);

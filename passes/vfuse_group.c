@@ -375,6 +375,7 @@ static bool work_fits(Fuse *f, int id)
                      .context = &c};
     nest.roots = kept_values(f, id, &nest.n_roots);
     f->excess = work_excess(f->work, &nest);
+    f->groups[id].evaluations = f->work->evaluations;
     return !f->excess;
 }
 
@@ -424,7 +425,8 @@ bool group_settle(Fuse *f, int id)
 static bool may_meet(const Fuse *f, int a, int b)
 {
     const Group *x = &f->groups[a], *y = &f->groups[b];
-    if (a == b || x->dead || y->dead || x->per_model != y->per_model)
+    if (a == b || x->dead || y->dead || x->per_model != y->per_model ||
+        x->evaluations + y->evaluations > CODE_EVALUATIONS)
         return false;
     if (x->kind == KERNEL_SCATTER || y->kind == KERNEL_SCATTER || x->kind == KERNEL_LOOP ||
         y->kind == KERNEL_LOOP)

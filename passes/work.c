@@ -72,6 +72,7 @@ typedef struct Count {
     int n_levels, cap_levels;
     const Level *root;
     Lookup *lookups;
+    int depth; /* of the value whose operands are asked for */
 } Count;
 
 Work *work_new(Arena *a, int n)
@@ -83,8 +84,8 @@ Work *work_new(Arena *a, int n)
                 .cost = arena_array(a, size, sizeof *w->cost),
                 .node = arena_array(a, size, sizeof *w->node),
                 .asked = arena_array(a, size, sizeof *w->asked),
-                .waiting = arena_array(a, size / 64 + 1, sizeof *w->waiting),
-                .n_nodes = n};
+                .depth = arena_array(a, size, sizeof *w->depth),
+                .waiting = arena_array(a, size, sizeof *w->waiting)};
     return w;
 }
 
@@ -183,11 +184,51 @@ static int n_asked(const Evaluation *e)
     return n;
 }
 
+static void wait_for(Work *w, int id)
+{
+    int i = w->n_waiting++;
+    for (; i > 0 && w->waiting[(i - 1) / 2] < id; i = (i - 1) / 2)
+        w->waiting[i] = w->waiting[(i - 1) / 2];
+    w->waiting[i] = id;
+}
+
+static int take_highest(Work *w)
+{
+    const int highest = w->waiting[0], last = w->waiting[--w->n_waiting];
+    int i = 0;
+    for (int child; (child = 2 * i + 1) < w->n_waiting; i = child) {
+        child += child + 1 < w->n_waiting && w->waiting[child + 1] > w->waiting[child];
+        if (w->waiting[child] <= last)
+            break;
+        w->waiting[i] = w->waiting[child];
+    }
+    w->waiting[i] = last;
+    return highest;
+}
+
+int node_code_depth(const Node *n)
+{
+    return node_kind(n) == KIND_REDUCE ? CODE_REDUCE_DEPTH : 1;
+}
+
+static void note_depth(Count *c, const Node *n)
+{
+    Work *w = c->work;
+    const int depth = c->depth + node_code_depth(n);
+    if (depth > w->depth[n->id])
+        w->depth[n->id] = depth;
+    if (depth > w->deepest)
+        w->deepest = depth;
+    if (depth > CODE_DEPTH)
+        w->endless = n;
+}
+
 static void ask(Count *c, Node *n, const Index *i, const Guard *guard)
 {
     Work *w = c->work;
     if (w->endless || !is_computed(c, n))
         return;
+    note_depth(c, n);
     Index *at = arena_alloc(c->arena, sizeof *at);
     *at = index_broadcast(&n->type.shape, i);
     Evaluation e = {.at = at,
@@ -198,12 +239,13 @@ static void ask(Count *c, Node *n, const Index *i, const Guard *guard)
     e.guards = guards_key(guard, e.level, index_lanes(&c->space, at));
     if (asked_before(&e, w->asked[n->id]))
         return;
-    bit_set(w->waiting, n->id);
+    if (!w->asked[n->id])
+        wait_for(w, n->id);
     w->asked[n->id] = arena_alloc(c->arena, sizeof e);
     *w->asked[n->id] = e;
     w->times[n->id] += e.level->rounds;
     w->evaluations++;
-    if (n_asked(w->asked[n->id]) > MOST_INDICES)
+    if (n_asked(w->asked[n->id]) > MOST_INDICES || w->evaluations > CODE_EVALUATIONS)
         w->endless = n;
 }
 
@@ -362,22 +404,14 @@ static void count_operands(Count *c, Node *n, const Evaluation *e)
 
 /* ---- the nest ---- */
 
-/* The highest id that waits, -1: none. */
-static int next_waiting(const Work *w, int below)
-{
-    for (int word = (below - 1) / 64; below > 0 && word >= 0; word--)
-        if (w->waiting[word])
-            return word * 64 + 63 - __builtin_clzll(w->waiting[word]);
-    return -1;
-}
-
 static void forget(Work *w)
 {
     for (int i = 0; i < w->n; i++) {
         w->times[w->node[i]->id] = 0;
+        w->depth[w->node[i]->id] = 0;
         w->asked[w->node[i]->id] = NULL;
     }
-    w->n = w->evaluations = 0;
+    w->n = w->evaluations = w->deepest = 0;
     w->endless = NULL;
     w->rounds = 1;
 }
@@ -402,11 +436,11 @@ void work_count(Work *w, const WorkNest *nest)
     forget(w);
     index_space_init(&c.space, c.arena, 1);
     ask_for_stores(&c);
-    for (int id = w->n_nodes; (id = next_waiting(w, id)) >= 0;) {
-        Node *n = nest->graph->nodes[id];
-        w->waiting[id / 64] &= ~((uint64_t)1 << (id % 64));
+    while (w->n_waiting > 0) {
+        Node *n = nest->graph->nodes[take_highest(w)];
         w->node[w->n++] = n;
-        for (const Evaluation *e = w->asked[id]; e && !w->endless; e = e->next)
+        c.depth = w->depth[n->id];
+        for (const Evaluation *e = w->asked[n->id]; e && !w->endless; e = e->next)
             count_operands(&c, n, e);
     }
     arena_free(c.arena);

@@ -17,6 +17,18 @@ enum {
     WORK_CHEAP_TIMES = 8
 };
 
+/* Bounds of one kernel's code, so that a program's code, and the time that LLVM takes, grows as its graph does.
+ *
+ * CODE_EVALUATIONS: of all values together; a back end writes code for each, in the blocks and in the tail.  CODE_DEPTH: values
+ * that are computed one inside the other; the back ends nest as deep, on the stack.  A reduction counts for CODE_REDUCE_DEPTH, as it has
+ * loops and partials of its own.  CODE_CHOSEN_DEPTH: where the planner stores a value on that ground. */
+enum {
+    CODE_EVALUATIONS = 1024,
+    CODE_DEPTH = 256,
+    CODE_CHOSEN_DEPTH = 192,
+    CODE_REDUCE_DEPTH = 8
+};
+
 /* Kernel or group: stores of `roots` over a nest of loops. */
 typedef struct WorkNest {
     const Graph *graph;
@@ -39,11 +51,15 @@ typedef struct Work {
     int n;
     double rounds;   /* of all loops together */
     int evaluations; /* of all values: what a back end writes code for */
+    int *depth;      /* by node id: of values that are computed, this one the innermost */
+    int deepest;     /* of all */
     const Node *
-        endless; /* asked for at more indices than any plan needs: the count ended there; or NULL */
+        endless; /* asked for at more indices than any plan needs, or deeper, or when there was too much: the count ended
+                  * there; or NULL */
     struct Evaluation **asked; /* by node id, during a count */
-    uint64_t *waiting;
-    int n_nodes;
+    int *
+        waiting; /* a heap of node ids, the highest first: asked for, and not yet gone through */
+    int n_waiting;
 } Work;
 
 /* For graphs of n nodes; good for any number of counts. */
@@ -71,6 +87,8 @@ double work_per_element(const WorkTotals *t, const Node *n);
 /* plan_work.c: the property that plan_check demands of an entry; the first violation as a sentence, or NULL. */
 const char *plan_work_check(const EntryPlan *e, Arena *a);
 
+/* What the value adds to the depth of what it is computed from. */
+int node_code_depth(const Node *n);
 /* In units of scalars.def: one element of n from elements of its operands. */
 double node_own_cost(const Node *n);
 
