@@ -10,6 +10,9 @@ typedef struct CodegenOptions {
     bool verbose;      /* print the link command */
     const char *version;
     bool split; /* into parts that can be compiled at once; for cpu_emit_objects only */
+    /* NULL or, for tests, told of each value that a kernel's code computes: of how many elements in one run. */
+    void (*computed)(void *context, const Kernel *k, const Node *n, double elements);
+    void *context;
 } CodegenOptions;
 
 /* codegen/cpu: LLVM.  An opaque module, built once, written out in several forms. */

@@ -36,14 +36,14 @@ static bool is_loaded(const void *context, const Node *n)
     return b && !stores(c->kernel, n, b);
 }
 
-/* Adds what the kernel computes; returns what it computes too often, or NULL. */
-static const Node *count_kernel(WorkTotals *t, Work *w, const EntryPlan *e, const Kernel *k)
+const Node *work_count_kernel(Work *w, const EntryPlan *e, const Kernel *k)
 {
     const OneKernel context = {e, k};
     Node **roots = arena_array(w->arena, (size_t)k->n_stores + 1, sizeof *roots);
     for (int i = 0; i < k->n_stores; i++)
         roots[i] = k->stores[i].value;
     const WorkNest nest = {.graph = e->graph,
+                           .kind = k->kind,
                            .n_roots = k->n_stores,
                            .roots = roots,
                            .space = &k->space,
@@ -51,9 +51,7 @@ static const Node *count_kernel(WorkTotals *t, Work *w, const EntryPlan *e, cons
                            .vector = k->vector,
                            .external = is_loaded,
                            .context = &context};
-    const Node *excess = work_excess(w, &nest);
-    work_totals_add(t, w);
-    return excess;
+    return work_excess(w, &nest);
 }
 
 static const char *too_often(Arena *a, const char *where, const Node *n, double times)
@@ -68,7 +66,10 @@ static const char *check_entry(const EntryPlan *e, Arena *a, Arena *scratch)
     WorkTotals t = work_totals(scratch, e->graph->n_nodes);
     for (int k = 0; k < e->n_kernels; k++) {
         const Kernel *kernel = &e->kernels[k];
-        const Node *excess = kernel->loop ? NULL : count_kernel(&t, w, e, kernel);
+        if (kernel->loop)
+            continue;
+        const Node *excess = work_count_kernel(w, e, kernel);
+        work_totals_add(&t, w);
         if (excess)
             return too_often(a, arena_printf(a, "kernel %s", kernel->name), excess,
                              w->times[excess->id] / elements_of(excess));
@@ -151,7 +152,8 @@ static void add_entry(Sum *s, const EntryPlan *e, double rounds)
             add_entry(s, kernel->loop->body, rounds * (double)kernel->loop->count);
             continue;
         }
-        count_kernel(&t, w, e, kernel);
+        work_count_kernel(w, e, kernel);
+        work_totals_add(&t, w);
         s->evaluations += w->evaluations;
         s->rounds += rounds * w->rounds;
         for (int i = 0; i < kernel->n_stores; i++)

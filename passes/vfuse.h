@@ -85,6 +85,7 @@ typedef struct Group {
     IdSet after;     /* ... those that must come after this one */
     int64_t label;   /* vfuse_order.c: ascending along all edges */
     int prev, next;  /* in the order of labels, -1: none */
+    double again;    /* scalar operations that it does above once per element */
     LoopPlan *loop;  /* KERNEL_LOOP: the anchor is the loop, the items are its results */
 } Group;
 

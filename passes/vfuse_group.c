@@ -7,10 +7,12 @@
 
 #include <string.h>
 
-/* What is stored may be computed twice in one kernel, by a reduction and by its store, if it is no dearer. */
+/* TWICE: what is stored may be computed twice in one kernel, by a reduction and by its store, if it is no dearer.
+ * AGAIN: for each round of its loops a merged kernel may do so much again that its parts had stored. */
 enum {
     COST_TWICE = 40,
-    COST_REPEAT = 4
+    COST_REPEAT = 4,
+    COST_AGAIN = 20
 };
 
 bool group_reads(const Group *g, const Node *n)
@@ -363,11 +365,10 @@ static void settle_loop(Fuse *f, int id)
 /* Nothing is computed too often: exactly, where computed_once only looks at which loops an index depends on. */
 static bool work_fits(Fuse *f, int id)
 {
-    const Group *g = &f->groups[id];
+    Group *g = &f->groups[id];
     const GroupContext c = {f, id};
     WorkNest nest = {.graph = f->graph,
                      .kind = g->kind,
-                     .anchor = g->anchor,
                      .space = &g->space,
                      .order = g->order,
                      .vector = g->vector,
@@ -375,7 +376,8 @@ static bool work_fits(Fuse *f, int id)
                      .context = &c};
     nest.roots = kept_values(f, id, &nest.n_roots);
     f->excess = work_excess(f->work, &nest);
-    f->groups[id].evaluations = f->work->evaluations;
+    g->evaluations = f->work->evaluations;
+    g->again = f->work->again;
     return !f->excess;
 }
 
@@ -478,6 +480,7 @@ bool group_try_merge(Fuse *f, int a, int b)
     f->groups[a].dead = true;
     take_items(f, a, b);
     if (group_settle(f, b) && states_fit(f, g) &&
+        g->again - old_a.again - old_b.again <= COST_AGAIN * f->work->rounds &&
         (g->kind != KERNEL_CONTRACT || g->vector == old_a.vector)) {
         leave_readers(f, a, &old_a.reads);
         order_join(f, a, b);

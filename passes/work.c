@@ -425,6 +425,10 @@ static void ask_for_stores(Count *c)
         const int axis = nest->order[d];
         i.at[axis] = open_loop(c, &level, nest->space->dim[axis], axis == nest->vector);
     }
+    if (nest->kind ==
+        KERNEL_CONTRACT) /* tile by tile: what depends on some axes is computed in each */
+        for (int var = 0; var < c->n_levels; var++)
+            *level_at(c, var) = level;
     for (int r = 0; r < nest->n_roots; r++)
         ask(c, nest->roots[r], &i, NULL);
 }
@@ -500,10 +504,15 @@ const Node *work_excess(Work *w, const WorkNest *nest)
     if (w->endless)
         return w->endless;
     add_costs(w);
+    w->again = 0;
     for (int i = 0; i < w->n; i++) {
         const Node *n = w->node[i];
-        if (node_own_cost(n) > 0 && w->times[n->id] > most_times(w, n))
+        const double times = w->times[n->id],
+                     more = times - (double)shape_count(&n->type.shape);
+        if (node_own_cost(n) > 0 && times > most_times(w, n))
             return n;
+        if (more > 0)
+            w->again += more * node_own_cost(n);
     }
     return NULL;
 }

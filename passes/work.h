@@ -14,7 +14,7 @@
 enum {
     WORK_TIMES = 4,
     WORK_CHEAP = 12,
-    WORK_CHEAP_TIMES = 8
+    WORK_CHEAP_TIMES = 4
 };
 
 /* Bounds of one kernel's code, so that a program's code, and the time that LLVM takes, grows as its graph does.
@@ -33,7 +33,6 @@ enum {
 typedef struct WorkNest {
     const Graph *graph;
     KernelKind kind;
-    const Node *anchor; /* not KERNEL_EXPR: what the kernel computes in its own way */
     int n_roots;
     Node *const *roots;
     const Shape *space;
@@ -53,6 +52,7 @@ typedef struct Work {
     int evaluations; /* of all values: what a back end writes code for */
     int *depth;      /* by node id: of values that are computed, this one the innermost */
     int deepest;     /* of all */
+    double again;    /* scalar operations above once per element */
     const Node *
         endless; /* asked for at more indices than any plan needs, or deeper, or when there was too much: the count ended
                   * there; or NULL */
@@ -84,7 +84,9 @@ void work_totals_add(WorkTotals *t, const Work *w);
 bool work_totals_exceed(const WorkTotals *t, const Node *n);
 double work_per_element(const WorkTotals *t, const Node *n);
 
-/* plan_work.c: the property that plan_check demands of an entry; the first violation as a sentence, or NULL. */
+/* plan_work.c: of a kernel of a finished plan; what it computes too often, or NULL. */
+const Node *work_count_kernel(Work *w, const EntryPlan *e, const Kernel *k);
+/* The property that plan_check demands of an entry; the first violation as a sentence, or NULL. */
 const char *plan_work_check(const EntryPlan *e, Arena *a);
 
 /* What the value adds to the depth of what it is computed from. */

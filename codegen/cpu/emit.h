@@ -14,6 +14,7 @@
 
 #include <llvm-c/Core.h>
 
+#include "codegen/codegen.h"
 #include "codegen/cpu/places.h"
 #include "ir/index.h"
 #include "ir/plan.h"
@@ -60,6 +61,7 @@ typedef struct Emit {
         guard; /* conditions under which the index that is being evaluated is inside (eval.c) */
     Memo *memo;
     MemoryMap *memory;
+    const CodegenOptions *options;
     int failed_kind; /* KernelKind that cannot be emitted yet, or -1 */
 } Emit;
 

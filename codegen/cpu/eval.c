@@ -408,6 +408,17 @@ static LLVMValueRef compute(Emit *e, const Node *n, const Index *i)
     }
 }
 
+/* The code stands in the level's loops; with lanes it is of several elements. */
+static void tell_computed(const Emit *e, const Node *n, const MemoEntry *key)
+{
+    double elements = key->active ? key->active : 1;
+    if (!e->options->computed || emit_readable(e, n))
+        return;
+    for (const Level *l = key->level; l; l = l->up)
+        elements *= (double)l->count;
+    e->options->computed(e->options->context, e->kernel, n, elements);
+}
+
 LLVMValueRef emit_eval(Emit *e, const Node *n, const Index *i)
 {
     const Index at = canonical(n, i);
@@ -418,6 +429,7 @@ LLVMValueRef emit_eval(Emit *e, const Node *n, const Index *i)
         return known->value;
     Level *old = emit_level_to(e, key.level);
     key.value = compute(e, n, &at);
+    tell_computed(e, n, &key);
     emit_level_back(e, old);
     memo_add(e, bucket, &key, &at);
     return key.value;

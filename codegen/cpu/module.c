@@ -45,6 +45,7 @@ struct CpuModule {
     Part parts[MAX_PARTS];
     int n_parts;
     CpuTarget target;
+    const CodegenOptions *options; /* while code is generated */
     int optimize;
     KnownKernel *known;
     int n_known, cap_known;
@@ -132,6 +133,7 @@ static LLVMValueRef generate_kernel(CpuModule *m, const Plan *p, const EntryPlan
               .plan = p,
               .vector_bytes = m->target.vector_bytes,
               .optimize = m->optimize,
+              .options = m->options,
               .failed_kind = -1};
     e.builder = LLVMCreateBuilderInContext(part->context);
     const char *name = arena_printf(m->arena, "%s.%s", entry->graph->name, k->name);
@@ -289,7 +291,7 @@ static int count_parts(const Plan *p)
 CpuModule *cpu_generate(Arena *a, const Plan *p, const CodegenOptions *o, const char **error)
 {
     CpuModule *m = arena_alloc(a, sizeof *m);
-    *m = (CpuModule){.arena = a, .optimize = o->optimize};
+    *m = (CpuModule){.arena = a, .options = o, .optimize = o->optimize};
     if (!cpu_target_find(a, o->march, &m->target, error))
         return NULL;
     const int n = o->split ? count_parts(p) : 1;
