@@ -157,7 +157,8 @@ static Node *result_node(Turn *t, int number, const char *name)
         return y;
     if (!strncmp(name, "after:", 6)) {
         snprintf(state, sizeof state, "c%d_%s", number, name + 6);
-        return next_value(t->step, state);
+        Node *next = next_value(t->step, state);
+        return next || !module_state(t->module, state) ? next : build_state(&t->b, state);
     }
     snprintf(state, sizeof state, "c%d_%s", number, name + 2);
     Node *x = module_state(t->module, state) ? build_state(&t->b, state) : NULL;

@@ -14,6 +14,7 @@ import sys
 import torch
 
 import functions
+import layers
 
 from table import CASES
 
@@ -87,7 +88,7 @@ if __name__ == "__main__":
     if len(sys.argv) != 2:
         sys.exit(__doc__)
     torch.manual_seed(5)
-    for part in (functions.scalars, functions.activations, functions.reductions, functions.shapes):
+    for part in (functions.scalars, functions.activations, functions.reductions, functions.shapes, layers.losses, layers.norms, layers.pools, layers.others):
         part()
     tensors = {f"{i}/{k}": v for i, c in enumerate(CASES) for k, v in references(c).items()}
     rows = [dict(name=c["name"], text=c["text"], **c["settings"]) for c in CASES]
