@@ -211,41 +211,108 @@ static void mark_inputs(const Writer *w, const Graph *g, HftacEntry *row)
                 row->input_mask[k / 64] |= UINT64_C(1) << (k % 64);
 }
 
-static void put_step(Writer *w, uint32_t kind, int function)
+/* "model.hdl:12"; NULL: the node has no place in a source. */
+static const char *source_of(const Writer *w, const Node *n)
 {
-    const HftacStep row = {.kind = kind, .function = (uint32_t)function};
-    put(w, HFTAC_SECTION_STEPS, &row, sizeof row);
+    unsigned line, column;
+    const char *path = n->loc.file >= 0 ? diag_path(w->module->diag, n->loc.file) : NULL;
+    if (!path)
+        return NULL;
+    diag_line_col(w->module->diag, n->loc, &line, &column);
+    return arena_printf(w->arena, "%s:%u", path, line);
+}
+
+static uint32_t put_kernel(Writer *w, const Kernel *k, const KernelCode *code)
+{
+    const HftacKernel row = {.name = put_text(w, k->name),
+                             .source = put_text(w, source_of(w, k->stores[0].value)),
+                             .kind = (uint32_t)k->kind,
+                             .is_per_model = k->per_model,
+                             .function = (uint32_t)code->function,
+                             .n_work = 1,
+                             .operations = code->operations,
+                             .bytes_read = code->bytes_read,
+                             .bytes_written = code->bytes_written};
+    return put(w, HFTAC_SECTION_KERNELS, &row, sizeof row);
+}
+
+/* Room for n steps; their positions are known before what they name is written. */
+static uint32_t reserve_steps(Writer *w, int n)
+{
+    const uint32_t first = count_rows(w, HFTAC_SECTION_STEPS);
+    const HftacStep empty = {0};
+    for (int i = 0; i < n; i++)
+        put(w, HFTAC_SECTION_STEPS, &empty, sizeof empty);
+    return first;
+}
+
+static void fill_step(Writer *w, uint32_t at, const HftacStep *row)
+{
+    memcpy(w->section[HFTAC_SECTION_STEPS].bytes.s + at * sizeof *row, row, sizeof *row);
+}
+
+/* The list of n kernels, as steps; its first one. */
+static uint32_t put_kernels(Writer *w, const Kernel *kernels, const KernelCode *code, int n)
+{
+    const uint32_t first = reserve_steps(w, n);
+    for (int i = 0; i < n; i++) {
+        HftacStep row = {.kind = HFTAC_STEP_KERNEL};
+        if (kernels[i].loop) {
+            const EntryPlan *body = kernels[i].loop->body;
+            row.kind = HFTAC_STEP_LOOP;
+            row.count = kernels[i].loop->count;
+            row.n_steps = (uint32_t)body->n_kernels;
+            row.first_step = put_kernels(w, body->kernels, code[i].body, body->n_kernels);
+        } else {
+            row.kernel = put_kernel(w, &kernels[i], &code[i]);
+        }
+        fill_step(w, first + (uint32_t)i, &row);
+    }
+    return first;
 }
 
 /* What all models share comes first; it and the models' own work have a barrier between them. */
-static void put_steps(Writer *w, const EntryFunctions *f)
+static void put_steps(Writer *w, const EntryPlan *e, const EntryCode *code, HftacEntry *entry)
 {
-    if (f->shared >= 0) {
-        put_step(w, HFTAC_STEP_SHARED, f->shared);
-        put_step(w, HFTAC_STEP_BARRIER, 0);
+    const bool shared = code->shared >= 0;
+    entry->n_steps = shared ? 3 : 1;
+    entry->first_step = reserve_steps(w, (int)entry->n_steps);
+    if (shared) {
+        const HftacStep row = {.kind = HFTAC_STEP_SHARED,
+                               .function = (uint32_t)code->shared,
+                               .n_steps = (uint32_t)e->n_shared,
+                               .first_step =
+                                   put_kernels(w, e->kernels, code->kernels, e->n_shared)};
+        const HftacStep barrier = {.kind = HFTAC_STEP_BARRIER};
+        fill_step(w, entry->first_step, &row);
+        fill_step(w, entry->first_step + 1, &barrier);
     }
-    put_step(w, HFTAC_STEP_MODELS, f->models);
+    const int n = e->n_kernels - e->n_shared;
+    const HftacStep row = {
+        .kind = HFTAC_STEP_MODELS,
+        .function = (uint32_t)code->models,
+        .n_steps = (uint32_t)n,
+        .first_step = put_kernels(w, e->kernels + e->n_shared, code->kernels + e->n_shared, n)};
+    fill_step(w, entry->first_step + entry->n_steps - 1, &row);
 }
 
-static void put_entry(Writer *w, int kind, const EntryPlan *e, const EntryFunctions *f)
+static void put_entry(Writer *w, int kind, const EntryPlan *e, const EntryCode *code)
 {
     HftacEntry row = {.kind = (uint32_t)kind,
-                      .first_result = count_rows(w, HFTAC_SECTION_RESULTS),
-                      .first_step = count_rows(w, HFTAC_SECTION_STEPS)};
+                      .first_result = count_rows(w, HFTAC_SECTION_RESULTS)};
     put_results(w, e);
-    put_steps(w, f);
+    put_steps(w, e, code, &row);
     row.n_results = count_rows(w, HFTAC_SECTION_RESULTS) - row.first_result;
-    row.n_steps = count_rows(w, HFTAC_SECTION_STEPS) - row.first_step;
     mark_inputs(w, e->graph, &row);
     put(w, HFTAC_SECTION_ENTRIES, &row, sizeof row);
 }
 
-static void put_entries(Writer *w, const EntryFunctions *functions)
+static void put_entries(Writer *w, const EntryCode *entries)
 {
     for (int kind = 0; kind < HFTAC_N_ENTRIES; kind++)
         for (int i = 0; i < w->plan->n_entries; i++)
             if (!strcmp(w->plan->entries[i].graph->name, entry_names[kind]))
-                put_entry(w, kind, &w->plan->entries[i], &functions[i]);
+                put_entry(w, kind, &w->plan->entries[i], &entries[i]);
 }
 
 /* ---- the whole ---- */
@@ -321,8 +388,7 @@ static ModelFile lay_out(Writer *w, int n_functions)
 }
 
 ModelFile model_file_write(Arena *a, const Plan *plan, const char *version,
-                           const EntryFunctions *functions, int n_codes,
-                           const CodeVersion *codes)
+                           const EntryCode *entries, int n_codes, const CodeVersion *codes)
 {
     Writer w = {.arena = a, .plan = plan, .module = plan->module};
     for (int tag = 0; tag < HFTAC_N_SECTIONS; tag++)
@@ -333,7 +399,7 @@ ModelFile model_file_write(Arena *a, const Plan *plan, const char *version,
     put_hypers(&w);
     put_states(&w);
     put_outputs(&w);
-    put_entries(&w, functions);
+    put_entries(&w, entries);
     put_variant(&w);
     return lay_out(&w, put_codes(&w, n_codes, codes));
 }

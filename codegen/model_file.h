@@ -7,10 +7,20 @@
 
 #include "codegen/codegen.h"
 
-/* The functions of an entry's steps, by number in the code that runs; -1: none. */
-typedef struct EntryFunctions {
-    int shared, models;
-} EntryFunctions;
+/* A kernel as a target compiled it. */
+typedef struct KernelCode KernelCode;
+struct KernelCode {
+    int function; /* its number in the code that runs; not of a loop */
+    double operations, bytes_read, bytes_written;
+    const KernelCode *body; /* of a loop: by position in its body's kernels */
+};
+
+/* An entry as a target compiled it. */
+typedef struct EntryCode {
+    int shared,
+        models; /* numbers of the functions of its two runs; -1: there is nothing to do */
+    const KernelCode *kernels; /* by position in the entry's kernels */
+} EntryCode;
 
 /* What a target compiled. */
 typedef struct CodeVersion {
@@ -24,9 +34,8 @@ typedef struct ModelFile {
     int n_functions; /* words to be appended: those of the first version, of the second, ... */
 } ModelFile;
 
-/* functions: by position in plan->entries. */
+/* entries: by position in plan->entries; the same for all versions of the code. */
 ModelFile model_file_write(Arena *a, const Plan *plan, const char *version,
-                           const EntryFunctions *functions, int n_codes,
-                           const CodeVersion *codes);
+                           const EntryCode *entries, int n_codes, const CodeVersion *codes);
 
 #endif

@@ -43,6 +43,12 @@ typedef struct ModelStatus {
     char text[192];
 } ModelStatus;
 
+/* What one kernel has taken. */
+typedef struct KernelTime {
+    int64_t calls;
+    double seconds;
+} KernelTime;
+
 struct hftac_array {
     Image image;
     const Model *m;
@@ -68,7 +74,9 @@ struct hftac_array {
     double *results;              /* [n][n_results] */
     double scalars[HFTAC_N_SCALARS];
     uint64_t *seeds;
-    HftacFrame *frames; /* [threads] */
+    HftacFrame *frames;              /* [threads] */
+    int64_t rounds[HFTAC_MAX_LOOPS]; /* of the loops around a single kernel */
+    KernelTime *profile; /* [kernels of the file]; NULL: runs are not cut into kernels */
 
     /* What the host keeps. */
     ModelStatus *models;

@@ -93,9 +93,6 @@ typedef struct hftac_options {
  * parameters get their initial values at first use. */
 HFTAC_TRY hftac_open(const char *path, const hftac_options *options, hftac_array **array);
 HFTAC_API void hftac_close(hftac_array *array);
-/* Appends address, size and name of each function of the open model.so to the file at `path`, as Linux' perf reads
- * them (NULL: /tmp/perf-PID.map, where it looks).  gdb is told by itself. */
-HFTAC_TRY hftac_write_map(const hftac_array *array, const char *path);
 
 enum {
     HFTAC_MAX_DIMS = 8
@@ -446,6 +443,32 @@ HFTAC_TRY hftac_load_model(hftac_array *array, int32_t model, const char *path,
 /* A file: into every model in use.  A directory: model-NNN.safetensors into slot NNN, all of
  * them must be there. */
 HFTAC_TRY hftac_load(hftac_array *array, const char *path, const hftac_load_options *options);
+
+/* ---- Looking inside ---- */
+
+/* Appends address, size and name of each function of the open model.so to the file at `path`, as Linux' perf reads
+ * them (NULL: /tmp/perf-PID.map, where it looks).  gdb is told by itself. */
+HFTAC_TRY hftac_write_map(const hftac_array *array, const char *path);
+
+/* 1: from now on every kernel - what the compiler made one loop nest of - is called by itself, for one model after the
+ * other, by the calling thread alone, and is timed, counting from zero; the numbers do not change.  0: no more. */
+HFTAC_TRY hftac_profile(hftac_array *array, int32_t on);
+
+typedef struct hftac_kernel_profile {
+    const char *name;   /* of the first value that it stores */
+    const char *source; /* "model.hdl:12"; "" if it comes from no line */
+    const char *entry;  /* "init", "train", "eval", "eval_end", "predict" */
+    int64_t calls;
+    double seconds; /* of all calls */
+    /* Of one call: floating-point operations, a multiply-add being two; bytes of the values that it reads and writes,
+     * each counted once. */
+    double operations, bytes;
+} hftac_kernel_profile;
+
+/* Kernels of the file, in the order in which they run, and what is known of one. */
+HFTAC_API int32_t hftac_kernel_count(const hftac_array *array);
+HFTAC_TRY hftac_read_kernel(const hftac_array *array, int32_t kernel,
+                            hftac_kernel_profile *profile);
 
 #ifdef __cplusplus
 }

@@ -73,13 +73,26 @@ const HftacStep *hft_entry_step(const Model *m, const HftacEntry *e, uint32_t i)
     return hft_model_row(m, HFTAC_SECTION_STEPS, e->first_step + i);
 }
 
-/* Data pointers and function pointers are the same thing here, by POSIX's dlsym too. */
-HftacRegionFn *hft_model_function(const Model *m, uint32_t number)
+static const void *address_of(const Model *m, uint32_t number)
 {
     const int64_t *distance =
         hft_model_row(m, HFTAC_SECTION_FUNCTIONS, m->code->first_function + number);
-    const unsigned char *address = m->block + *distance;
+    return m->block + *distance;
+}
+
+/* Data pointers and function pointers are the same thing here, by POSIX's dlsym too. */
+HftacRegionFn *hft_model_run(const Model *m, uint32_t number)
+{
+    const void *address = address_of(m, number);
     HftacRegionFn *f;
+    memcpy(&f, &address, sizeof f);
+    return f;
+}
+
+HftacKernelFn *hft_model_kernel(const Model *m, uint32_t number)
+{
+    const void *address = address_of(m, number);
+    HftacKernelFn *f;
     memcpy(&f, &address, sizeof f);
     return f;
 }

@@ -35,8 +35,9 @@ const HftacOutput *hft_model_output(const Model *m, uint32_t i);
 const HftacEntry *hft_model_entry(const Model *m, uint32_t kind);
 const HftacResult *hft_entry_result(const Model *m, const HftacEntry *e, uint32_t i);
 const HftacStep *hft_entry_step(const Model *m, const HftacEntry *e, uint32_t i);
-/* Function `number` of the code that runs. */
-HftacRegionFn *hft_model_function(const Model *m, uint32_t number);
+/* Function `number` of the code that runs: that of a run, and that of a kernel. */
+HftacRegionFn *hft_model_run(const Model *m, uint32_t number);
+HftacKernelFn *hft_model_kernel(const Model *m, uint32_t number);
 
 /* Elements and bytes of a shape; false if they do not fit. */
 bool hft_shape_bytes(const HftacShape *shape, uint64_t *bytes);

@@ -74,10 +74,16 @@ typedef struct HftacFrame {
     const uint64_t *seeds; /* [B] */
     double *results;       /* [B][n_results] */
     void *const *outputs;  /* [n_outputs]; model b at + b * bytes */
+    const int64_t *
+        rounds; /* [HFTAC_MAX_LOOPS]; for single kernels: in which rounds the loops around it are, outermost first */
 } HftacFrame;
 
 /* Models lo <= b < hi; for what all models share: called once, with 0, 0. */
 typedef void HftacRegionFn(const HftacFrame *frame, int64_t lo, int64_t hi);
+/* One kernel, for models lo <= b < hi (shared: lo and hi are not looked at), and of its work the parts
+ * work_lo <= i < work_hi out of HftacKernel.n_work. */
+typedef void HftacKernelFn(const HftacFrame *frame, int64_t lo, int64_t hi, int64_t work_lo,
+                           int64_t work_hi);
 
 /* ---- the block ---- */
 
@@ -109,6 +115,7 @@ enum {
     HFTAC_SECTION_STEPS,     /* HftacStep */
     HFTAC_SECTION_VARIANTS,  /* HftacVariant */
     HFTAC_SECTION_CODE,      /* HftacCode */
+    HFTAC_SECTION_KERNELS,   /* HftacKernel */
     HFTAC_SECTION_FUNCTIONS, /* int64_t: address less the block's */
     HFTAC_N_SECTIONS
 };
@@ -219,17 +226,43 @@ typedef struct HftacEntry {
 /* What an entry does, in order.  Kinds:
  *   SHARED   one call of `function` for what all models share
  *   MODELS   `function` for each model that runs, by any thread, in any number of calls
- *   BARRIER  what stands before is done before what stands behind begins */
+ *   BARRIER  what stands before is done before what stands behind begins
+ *   KERNEL   kernel number `kernel` alone
+ *   LOOP     its list `count` times
+ * SHARED and MODELS have a list too: KERNELs and LOOPs, which one after the other do just what `function` does. */
 enum {
     HFTAC_STEP_SHARED,
     HFTAC_STEP_MODELS,
-    HFTAC_STEP_BARRIER
+    HFTAC_STEP_BARRIER,
+    HFTAC_STEP_KERNEL,
+    HFTAC_STEP_LOOP
 };
 
 typedef struct HftacStep {
     uint32_t kind;
-    uint32_t function; /* of the code that runs: its first_function + this */
+    uint32_t
+        function; /* SHARED, MODELS: a HftacRegionFn of the code that runs: its first_function + this */
+    uint32_t kernel;
+    uint32_t first_step, n_steps; /* the list; it stands behind this row */
+    uint32_t reserved;
+    int64_t count;
 } HftacStep;
+
+enum {
+    HFTAC_MAX_LOOPS = 32 /* in loops */
+};
+
+typedef struct HftacKernel {
+    HftacText name, source; /* source: "model.hdl:12" */
+    uint32_t kind;          /* KernelKind of ir/plan.h */
+    uint32_t is_per_model;
+    uint32_t function; /* a HftacKernelFn of the code that runs: its first_function + this */
+    uint32_t reserved;
+    int64_t n_work; /* into how many parts its work can be cut */
+    /* Of one call for one model: floating-point operations, a multiply-add being two, and bytes of the values that it reads
+     * and writes, each counted once. */
+    double operations, bytes_read, bytes_written;
+} HftacKernel;
 
 /* Models lo <= b < hi have these states and entries; all together are the models of the file.  One for now. */
 typedef struct HftacVariant {
@@ -245,7 +278,7 @@ typedef struct HftacCode {
     uint32_t first_function, n_functions;
 } HftacCode;
 
-static_assert(sizeof(HftacNote) == 32 && sizeof(HftacFrame) == 80 && sizeof(HftacShape) == 72,
+static_assert(sizeof(HftacNote) == 32 && sizeof(HftacFrame) == 88 && sizeof(HftacShape) == 72,
               "layout");
 static_assert(sizeof(HftacModel) == 32 && sizeof(HftacSection) == 24 && sizeof(HftacInfo) == 56,
               "layout");
@@ -255,7 +288,8 @@ static_assert(sizeof(HftacInput) == 104 && sizeof(HftacHyper) == 56 &&
 static_assert(sizeof(HftacOutput) == 96 && sizeof(HftacResult) == 40 &&
                   sizeof(HftacEntry) == 40,
               "layout");
-static_assert(sizeof(HftacStep) == 8 && sizeof(HftacVariant) == 40 && sizeof(HftacCode) == 16,
+static_assert(sizeof(HftacStep) == 32 && sizeof(HftacKernel) == 56 &&
+                  sizeof(HftacVariant) == 40 && sizeof(HftacCode) == 16,
               "layout");
 
 #endif

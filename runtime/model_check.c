@@ -21,6 +21,7 @@ typedef struct Check {
     Model *m;
     uint64_t address; /* of the block, as the file says */
     uint64_t bytes;
+    uint64_t n_listed; /* steps in lists that were checked */
     const char *fault; /* the first one found */
 } Check;
 
@@ -47,6 +48,7 @@ static const uint32_t least_bytes[HFTAC_N_SECTIONS] = {
     [HFTAC_SECTION_STEPS] = sizeof(HftacStep),
     [HFTAC_SECTION_VARIANTS] = sizeof(HftacVariant),
     [HFTAC_SECTION_CODE] = sizeof(HftacCode),
+    [HFTAC_SECTION_KERNELS] = sizeof(HftacKernel),
     [HFTAC_SECTION_FUNCTIONS] = sizeof(int64_t),
 };
 
@@ -172,19 +174,86 @@ static bool check_result(Check *c, const HftacResult *r)
     return !named || check_name(c, r->name);
 }
 
-/* A step of a kind that this library does not know cannot be left out. */
-static bool check_step(Check *c, const HftacStep *s)
+static bool check_function(Check *c, uint32_t number)
 {
-    if (s->kind > HFTAC_STEP_BARRIER)
-        return fault(c, "an entry point has a step of an unknown kind");
-    if (s->kind == HFTAC_STEP_BARRIER)
-        return true;
     for (uint32_t i = 0; i < count(c, HFTAC_SECTION_CODE); i++) {
         const HftacCode *code = hft_model_row(c->m, HFTAC_SECTION_CODE, i);
-        if (s->function >= code->n_functions)
-            return fault(c, "a step names a function that is not there");
+        if (number >= code->n_functions)
+            return fault(c, "a function is named that is not there");
     }
     return true;
+}
+
+/* A list stands behind the row that has it, so that no list is inside itself. */
+static bool check_list(Check *c, uint32_t at, const HftacStep *s)
+{
+    return s->first_step > at || s->n_steps == 0
+               ? check_rows(c, HFTAC_SECTION_STEPS, s->first_step, s->n_steps)
+               : fault(c, "a list of steps is inside itself");
+}
+
+/* A step of a kind that this library does not know cannot be left out. */
+static bool check_step(Check *c, uint32_t at)
+{
+    const HftacStep *s = hft_model_row(c->m, HFTAC_SECTION_STEPS, at);
+    switch (s->kind) {
+    case HFTAC_STEP_SHARED:
+    case HFTAC_STEP_MODELS:
+        return check_function(c, s->function) && check_list(c, at, s);
+    case HFTAC_STEP_BARRIER:
+        return true;
+    case HFTAC_STEP_KERNEL:
+        return s->kernel < count(c, HFTAC_SECTION_KERNELS) ||
+               fault(c, "a step names a kernel that is not there");
+    case HFTAC_STEP_LOOP:
+        return (s->count >= 0 || fault(c, "a loop has a negative number of rounds")) &&
+               check_list(c, at, s);
+    default:
+        return fault(c, "a step is of an unknown kind");
+    }
+}
+
+static bool is_single(const HftacStep *s)
+{
+    return s->kind == HFTAC_STEP_KERNEL || s->kind == HFTAC_STEP_LOOP;
+}
+
+/* A list of kernels and loops, `depth` loops around it.  No row belongs to two lists, so there is an end. */
+static bool check_singles(Check *c, const HftacStep *list, int depth)
+{
+    if (depth > HFTAC_MAX_LOOPS)
+        return fault(c, "loops are nested too deep");
+    c->n_listed += list->n_steps;
+    if (c->n_listed > count(c, HFTAC_SECTION_STEPS))
+        return fault(c, "a step is in two lists");
+    for (uint32_t i = 0; i < list->n_steps; i++) {
+        const HftacStep *s = hft_model_row(c->m, HFTAC_SECTION_STEPS, list->first_step + i);
+        if (!is_single(s))
+            return fault(c, "a list has a step of an unexpected kind");
+        if (s->kind == HFTAC_STEP_LOOP && !check_singles(c, s, depth + 1))
+            return false;
+    }
+    return true;
+}
+
+/* An entry's own steps are runs and barriers, those below them kernels and loops. */
+static bool check_steps(Check *c, const HftacEntry *e)
+{
+    for (uint32_t i = 0; i < e->n_steps; i++) {
+        const HftacStep *s = hft_entry_step(c->m, e, i);
+        if (is_single(s))
+            return fault(c, "an entry point has a step of an unexpected kind");
+        if (s->kind != HFTAC_STEP_BARRIER && !check_singles(c, s, 0))
+            return false;
+    }
+    return true;
+}
+
+static bool check_kernel(Check *c, const HftacKernel *k)
+{
+    return check_text(c, k->name) && check_text(c, k->source) &&
+           check_function(c, k->function) &&
+           (k->n_work >= 1 || fault(c, "a kernel has no work"));
 }
 
 static bool check_entry(Check *c, const HftacEntry *e)
@@ -199,10 +268,7 @@ static bool check_entry(Check *c, const HftacEntry *e)
     for (uint32_t i = 0; i < e->n_results; i++)
         if (!check_result(c, hft_entry_result(c->m, e, i)))
             return false;
-    for (uint32_t i = 0; i < e->n_steps; i++)
-        if (!check_step(c, hft_entry_step(c->m, e, i)))
-            return false;
-    return true;
+    return check_steps(c, e);
 }
 
 static bool check_code(Check *c, const HftacCode *code)
@@ -276,6 +342,10 @@ static bool check_tables(Check *c)
         ok = check_hyper(c, hft_model_hyper(c->m, i));
     for (uint32_t i = 0; ok && i < count(c, HFTAC_SECTION_CODE); i++)
         ok = check_code(c, hft_model_row(c->m, HFTAC_SECTION_CODE, i));
+    for (uint32_t i = 0; ok && i < count(c, HFTAC_SECTION_KERNELS); i++)
+        ok = check_kernel(c, hft_model_row(c->m, HFTAC_SECTION_KERNELS, i));
+    for (uint32_t i = 0; ok && i < count(c, HFTAC_SECTION_STEPS); i++)
+        ok = check_step(c, i);
     return ok && check_entries(c);
 }
 

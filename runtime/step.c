@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "runtime/array.h"
+#include "runtime/profile.h"
 
 /* ---- Dividing models among workers ---- */
 
@@ -59,10 +60,10 @@ static void run_step(hftac_array *a, const Partition *p, const HftacStep *s)
     StepJob job = {.a = a, .p = p};
     switch (s->kind) {
     case HFTAC_STEP_SHARED:
-        hft_model_function(a->m, s->function)(&a->frames[0], 0, 0);
+        hft_model_run(a->m, s->function)(&a->frames[0], 0, 0);
         break;
     case HFTAC_STEP_MODELS:
-        job.function = hft_model_function(a->m, s->function);
+        job.function = hft_model_run(a->m, s->function);
         hft_pool_run(a->pool, p->n_workers, run_worker, &job);
         break;
     }
@@ -73,8 +74,13 @@ void hft_run_entry(hftac_array *a, int which, Partition *p, const unsigned char 
     const HftacEntry *e = a->plans[which].entry;
     if (!p->made || memcmp(p->wanted, wanted, (size_t)a->n) != 0)
         partition_make(p, a->n, a->about.threads, wanted);
-    for (uint32_t i = 0; p->n_workers && i < e->n_steps; i++)
-        run_step(a, p, hft_entry_step(a->m, e, i));
+    for (uint32_t i = 0; p->n_workers && i < e->n_steps; i++) {
+        const HftacStep *s = hft_entry_step(a->m, e, i);
+        if (a->profile)
+            hft_profile_step(a, s, wanted);
+        else
+            run_step(a, p, s);
+    }
 }
 
 /* ---- Initial values ---- */

@@ -34,12 +34,6 @@ typedef struct Part {
     int64_t size; /* instructions */
 } Part;
 
-/* The functions that the descriptor names, by number. */
-typedef struct FunctionTable {
-    LLVMValueRef *function;
-    int n;
-} FunctionTable;
-
 struct CpuModule {
     Arena *arena;
     Part parts[MAX_PARTS];
@@ -49,6 +43,8 @@ struct CpuModule {
     int optimize;
     KnownKernel *known;
     int n_known, cap_known;
+    LLVMValueRef *functions; /* that the descriptor names, by number */
+    int n_functions, cap_functions;
 };
 
 /* Values are vectors already and kernels are specialised, so this is cleaning up: registers for allocas, common
@@ -193,16 +189,57 @@ static KernelCall *generate_calls(CpuModule *m, const Plan *p, const EntryPlan *
     return call;
 }
 
-static int add_function(FunctionTable *t, LLVMValueRef f)
+static int add_function(CpuModule *m, LLVMValueRef f)
 {
-    t->function[t->n] = f;
-    return t->n++;
+    if (m->n_functions == m->cap_functions)
+        m->functions =
+            arena_grow(m->arena, m->functions, &m->cap_functions, sizeof *m->functions);
+    set_attributes(m, f);
+    m->functions[m->n_functions] = f;
+    return m->n_functions++;
 }
 
-static bool generate_entry(CpuModule *m, const Plan *p, const EntryPlan *entry,
-                           FunctionTable *table, EntryFunctions *out, const char **error)
+static void measure(const Places *places, KernelCode *out)
 {
-    KernelCall *call = generate_calls(m, p, entry, error);
+    out->operations = places->operations;
+    for (int i = 0; i < places->n; i++) {
+        const Place *p = &places->place[i];
+        out->bytes_read += p->read ? (double)p->buffer->bytes : 0;
+        out->bytes_written += p->written ? (double)p->buffer->bytes : 0;
+    }
+}
+
+/* Each kernel of an entry, or of a loop's body, as a function of its own.  `in` is what they have in common. */
+static const KernelCode *generate_singles(CpuModule *m, const RegionInput *in)
+{
+    const int n = in->entry->n_kernels;
+    KernelCode *code = arena_array(m->arena, (size_t)n + 1, sizeof *code);
+    for (int i = 0; i < n; i++) {
+        const Kernel *k = &in->entry->kernels[i];
+        RegionInput one = *in;
+        one.calls = &in->calls[i];
+        one.n = 1;
+        if (in->depth == 0)
+            one.per_model = k->per_model;
+        if (k->loop) {
+            one.entry = k->loop->body;
+            one.calls = in->calls[i].body;
+            one.depth++;
+            one.path = region_loop_path(m->arena, in->path, k->loop);
+            code[i].body = generate_singles(m, &one);
+            continue;
+        }
+        measure(in->calls[i].places, &code[i]);
+        code[i].function = add_function(
+            m, region_kernel(&one, arena_printf(m->arena, "%s.%s.alone", in->path, k->name)));
+    }
+    return code;
+}
+
+static bool generate_entry(CpuModule *m, const Plan *p, const EntryPlan *entry, EntryCode *out,
+                           const char **error)
+{
+    const KernelCall *call = generate_calls(m, p, entry, error);
     if (!call)
         return false;
     const char *name = entry->graph->name;
@@ -210,16 +247,19 @@ static bool generate_entry(CpuModule *m, const Plan *p, const EntryPlan *entry,
                       .module = m->parts[0].module,
                       .plan = p,
                       .entry = entry,
+                      .path = name,
                       .calls = call,
                       .n = entry->n_shared};
-    *out = (EntryFunctions){.shared = -1};
+    *out = (EntryCode){.shared = -1};
     if (in.n)
         out->shared =
-            add_function(table, region_shared(&in, arena_printf(m->arena, "%s.shared", name)));
+            add_function(m, region_run(&in, arena_printf(m->arena, "%s.shared", name)));
     in.calls = call + entry->n_shared;
     in.n = entry->n_kernels - entry->n_shared;
-    out->models =
-        add_function(table, region_models(&in, arena_printf(m->arena, "%s.models", name)));
+    in.per_model = true;
+    out->models = add_function(m, region_run(&in, arena_printf(m->arena, "%s.models", name)));
+    in.calls = call;
+    out->kernels = generate_singles(m, &in);
     return true;
 }
 
@@ -256,24 +296,20 @@ static bool passes_failed(CpuModule *m, char *message, const char **error)
 static bool generate(CpuModule *m, const Plan *p, const CodegenOptions *o, const char **error)
 {
     LLVMTargetDataRef layout = LLVMCreateTargetDataLayout(m->parts[0].machine);
-    EntryFunctions *entries = arena_array(m->arena, (size_t)p->n_entries, sizeof *entries);
-    FunctionTable table = {
-        .function = arena_array(m->arena, 2 * (size_t)p->n_entries, sizeof *table.function)};
+    EntryCode *entries = arena_array(m->arena, (size_t)p->n_entries, sizeof *entries);
     bool ok = true;
     for (int i = 0; i < m->n_parts; i++) {
         LLVMSetModuleDataLayout(m->parts[i].module, layout);
         LLVMSetTarget(m->parts[i].module, "x86_64-unknown-linux-gnu");
     }
     for (int i = 0; ok && i < p->n_entries; i++)
-        ok = generate_entry(m, p, &p->entries[i], &table, &entries[i], error);
+        ok = generate_entry(m, p, &p->entries[i], &entries[i], error);
     LLVMDisposeTargetData(layout);
     if (!ok)
         return false;
-    for (int i = 0; i < table.n; i++)
-        set_attributes(m, table.function[i]);
-    const CodeVersion code = {o->march, m->target.features, table.n};
+    const CodeVersion code = {o->march, m->target.features, m->n_functions};
     const ModelFile file = model_file_write(m->arena, p, o->version, entries, 1, &code);
-    descriptor_emit(m->parts[0].module, &file, table.function);
+    descriptor_emit(m->parts[0].module, &file, m->functions);
     verify(m);
     return o->split || m->optimize == 0 || !passes_failed(m, run_passes(&m->parts[0]), error);
 }

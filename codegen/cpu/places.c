@@ -2,6 +2,11 @@
  * which they are met, places by number, everything that the code depends on as text, names and offsets left out. */
 #include "codegen/cpu/places.h"
 
+#include <string.h>
+
+#include "ir/contract.h"
+#include "ir/shape.h"
+
 typedef struct Walk {
     Arena *arena;
     const EntryPlan *entry;
@@ -96,9 +101,47 @@ static void put_type(Walk *w, DType t, const Shape *s)
         text_printf(&w->text, "%c%lld", i ? ',' : '[', (long long)s->dim[i]);
 }
 
-static void put_place(Walk *w, const Buffer *b)
+/* The product of the extents of all letters. */
+static double contraction_steps(const Node *n)
 {
-    text_printf(&w->text, "@%d:", add_place(w, b));
+    EinsumSpec s;
+    double steps = (double)shape_count(&n->type.shape);
+    if (!einsum_parse(n->attrs.einsum.spec, &s))
+        return steps;
+    for (int i = 0; i < s.n_a; i++)
+        if (!memchr(s.out, s.a[i], (size_t)s.n_out))
+            steps *= (double)n->in[0]->type.shape.dim[i];
+    return steps;
+}
+
+static double operations_of(const Node *n)
+{
+    switch (op_info(n->op)->kind) {
+    case KIND_EXPR:
+        return (double)shape_count(&n->type.shape);
+    case KIND_REDUCE:
+        return (double)shape_count(&n->in[0]->type.shape);
+    case KIND_SCATTER:
+        return (double)shape_count(&n->in[n->n_in - 1]->type.shape);
+    case KIND_CONTRACT:
+        return 2 * contraction_steps(n);
+    case KIND_LEAF:
+    case KIND_VIEW:
+    case KIND_INDEX:
+    case KIND_LOOP:
+    case KIND_META:
+        return 0;
+    }
+    return 0;
+}
+
+static void put_place(Walk *w, const Buffer *b, bool written)
+{
+    const int at = add_place(w, b);
+    Place *p = &w->out->place[at];
+    p->written |= written;
+    p->read |= !written;
+    text_printf(&w->text, "@%d:", at);
     put_type(w, b->dtype, &b->shape);
     for (int i = 0; i < b->shape.rank; i++)
         text_printf(&w->text, "%c%lld", i ? ',' : '/', (long long)b->stride[i]);
@@ -118,12 +161,13 @@ static void put_node(Walk *w, const Node *n)
         b = NULL;
     put_type(w, n->type.dtype, &n->type.shape);
     if (b) {
-        put_place(w, b);
+        put_place(w, b, false);
         if (n->op == OP_CONST) /* an expression has the value in its code all the same */
             attrs_print(&w->text, op->attrs, &n->attrs);
         text_add(&w->text, " ");
         return;
     }
+    w->out->operations += operations_of(n);
     text_printf(&w->text, "=%s", op->text);
     attrs_print(&w->text, op->attrs, &n->attrs);
     text_add(&w->text, "(");
@@ -149,7 +193,7 @@ void kernel_places(Arena *a, const EntryPlan *e, const Kernel *k, Places *out)
     put_loops(&w, k);
     for (int i = 0; i < k->n_stores; i++) {
         text_add(&w.text, "\n");
-        put_place(&w, k->stores[i].to);
+        put_place(&w, k->stores[i].to, true);
         text_add(&w.text, "<-");
         put_node(&w, k->stores[i].value);
     }

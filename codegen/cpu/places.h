@@ -10,12 +10,14 @@
 typedef struct Place {
     const Buffer *buffer;
     int scope; /* the first place with which this one shares memory; itself: none before it */
+    bool read, written;
 } Place;
 
 typedef struct Places {
     Place *place; /* in the order of first use */
     int n, cap;
     const char *signature; /* kernels of equal signature have equal code */
+    double operations;     /* floating-point operations, a multiply-add being two */
 } Places;
 
 /* Is n's value read from memory by this kernel? Then from this buffer; else NULL. */

@@ -3,10 +3,6 @@
 
 #include "runtime/model_abi.h"
 
-enum {
-    MAX_ROUNDS = 32 /* loops in loops */
-};
-
 typedef struct Region {
     const RegionInput *in;
     LLVMContextRef context;
@@ -18,7 +14,7 @@ typedef struct Region {
         *entry;       /* whose kernels are being called: a loop's body is one of its own */
     const char *path; /* names what it has */
     int depth;        /* loops around */
-    LLVMValueRef round[MAX_ROUNDS];
+    LLVMValueRef round[HFTAC_MAX_LOOPS + 1]; /* by depth */
 } Region;
 
 static LLVMTypeRef i64_type(const Region *r)
@@ -174,6 +170,11 @@ static void call_kernel(const Region *r, const KernelCall *c)
                    (unsigned)c->places->n, "");
 }
 
+const char *region_loop_path(Arena *a, const char *path, const LoopPlan *loop)
+{
+    return arena_printf(a, "%s.%s", path, loop->body->graph->owner->name);
+}
+
 static void call_kernels(Region *r, const KernelCall *calls, int n);
 
 /* for (round = 0; round < count; round++) all kernels of the body. */
@@ -185,14 +186,14 @@ static void call_loop(Region *r, const KernelCall *c)
     LLVMBasicBlockRef before = LLVMGetInsertBlock(b);
     LLVMBasicBlockRef loop = LLVMAppendBasicBlockInContext(r->context, r->function, "round");
     LLVMBasicBlockRef done = LLVMAppendBasicBlockInContext(r->context, r->function, "rounds");
-    if (++r->depth >= MAX_ROUNDS)
+    if (++r->depth > HFTAC_MAX_LOOPS)
         diag_internal(NULL, "loops of @%s are nested too deeply", entry->graph->name);
     LLVMBuildBr(b, loop);
     LLVMPositionBuilderAtEnd(b, loop);
     LLVMValueRef round = LLVMBuildPhi(b, i64_type(r), "s");
     r->round[r->depth] = round;
     r->entry = c->loop->body;
-    r->path = arena_printf(r->in->arena, "%s.%s", path, c->loop->body->graph->owner->name);
+    r->path = region_loop_path(r->in->arena, path, c->loop);
     call_kernels(r, c->body, c->loop->body->n_kernels);
     LLVMValueRef next = LLVMBuildAdd(b, round, i64_of(r, 1), "");
     LLVMValueRef value[2] = {i64_of(r, 0), next};
@@ -215,14 +216,17 @@ static void call_kernels(Region *r, const KernelCall *calls, int n)
             call_kernel(r, &calls[i]);
 }
 
-static void begin(Region *r, const RegionInput *in, const char *name)
+/* The function `name` of n parameters, the frame and numbers. */
+static void begin(Region *r, const RegionInput *in, const char *name, unsigned n)
 {
     *r = (Region){.in = in,
                   .context = LLVMGetModuleContext(in->module),
                   .entry = in->entry,
-                  .path = in->entry->graph->name};
-    LLVMTypeRef params[3] = {pointer_type(r), i64_type(r), i64_type(r)};
-    LLVMTypeRef type = LLVMFunctionType(LLVMVoidTypeInContext(r->context), params, 3, 0);
+                  .path = in->path,
+                  .depth = in->depth};
+    LLVMTypeRef params[5] = {pointer_type(r), i64_type(r), i64_type(r), i64_type(r),
+                             i64_type(r)};
+    LLVMTypeRef type = LLVMFunctionType(LLVMVoidTypeInContext(r->context), params, n, 0);
     r->function = LLVMAddFunction(in->module, name, type);
     LLVMSetLinkage(r->function, LLVMInternalLinkage);
     r->frame = LLVMGetParam(r->function, 0);
@@ -241,35 +245,64 @@ static LLVMValueRef end(Region *r)
     return r->function;
 }
 
-LLVMValueRef region_shared(const RegionInput *in, const char *name)
-{
-    Region r;
-    begin(&r, in, name);
-    call_kernels(&r, in->calls, in->n);
-    return end(&r);
-}
-
 /* for (b = lo; b < hi; b++) all kernels of model b. */
-LLVMValueRef region_models(const RegionInput *in, const char *name)
+static void call_for_models(Region *r)
 {
-    Region r;
-    begin(&r, in, name);
-    LLVMBuilderRef b = r.builder;
+    const RegionInput *in = r->in;
+    LLVMBuilderRef b = r->builder;
     LLVMBasicBlockRef entry = LLVMGetInsertBlock(b);
-    LLVMBasicBlockRef loop = LLVMAppendBasicBlockInContext(r.context, r.function, "model");
-    LLVMBasicBlockRef done = LLVMAppendBasicBlockInContext(r.context, r.function, "done");
-    LLVMValueRef lo = LLVMGetParam(r.function, 1), hi = LLVMGetParam(r.function, 2);
+    LLVMBasicBlockRef loop = LLVMAppendBasicBlockInContext(r->context, r->function, "model");
+    LLVMBasicBlockRef done = LLVMAppendBasicBlockInContext(r->context, r->function, "done");
+    LLVMValueRef lo = LLVMGetParam(r->function, 1), hi = LLVMGetParam(r->function, 2);
     LLVMBuildCondBr(b, LLVMBuildICmp(b, LLVMIntSLT, lo, hi, ""), loop, done);
     LLVMPositionBuilderAtEnd(b, loop);
-    r.model = LLVMBuildPhi(b, i64_type(&r), "b");
-    r.state = model_part(&r, r.state, 0, in->plan->state_bytes);
-    call_kernels(&r, in->calls, in->n);
-    LLVMValueRef next = LLVMBuildAdd(b, r.model, i64_of(&r, 1), "");
+    r->model = LLVMBuildPhi(b, i64_type(r), "b");
+    r->state = model_part(r, r->state, 0, in->plan->state_bytes);
+    call_kernels(r, in->calls, in->n);
+    LLVMValueRef next = LLVMBuildAdd(b, r->model, i64_of(r, 1), "");
     LLVMBasicBlockRef last = LLVMGetInsertBlock(b); /* loops are blocks of their own */
     LLVMBuildCondBr(b, LLVMBuildICmp(b, LLVMIntSLT, next, hi, ""), loop, done);
     LLVMValueRef value[2] = {lo, next};
     LLVMBasicBlockRef from[2] = {entry, last};
-    LLVMAddIncoming(r.model, value, from, 2);
+    LLVMAddIncoming(r->model, value, from, 2);
     LLVMPositionBuilderAtEnd(b, done);
+}
+
+static void call_all(Region *r)
+{
+    if (r->in->per_model)
+        call_for_models(r);
+    else
+        call_kernels(r, r->in->calls, r->in->n);
+}
+
+LLVMValueRef region_run(const RegionInput *in, const char *name)
+{
+    Region r;
+    begin(&r, in, name, 3);
+    call_all(&r);
+    return end(&r);
+}
+
+/* The work has one part, number 0: nothing is done where the range lacks it. */
+LLVMValueRef region_kernel(const RegionInput *in, const char *name)
+{
+    Region r;
+    begin(&r, in, name, 5);
+    LLVMBuilderRef b = r.builder;
+    LLVMValueRef rounds = pointer_at(&r, r.frame, offsetof(HftacFrame, rounds));
+    for (int d = 1; d <= in->depth; d++)
+        r.round[d] = LLVMBuildLoad2(b, i64_type(&r),
+                                    plus_bytes(&r, rounds, i64_of(&r, 8 * (d - 1))), "s");
+    LLVMBasicBlockRef work = LLVMAppendBasicBlockInContext(r.context, r.function, "work");
+    LLVMBasicBlockRef nothing = LLVMAppendBasicBlockInContext(r.context, r.function, "nothing");
+    LLVMValueRef lo = LLVMGetParam(r.function, 3), hi = LLVMGetParam(r.function, 4);
+    LLVMValueRef inside = LLVMBuildAnd(b, LLVMBuildICmp(b, LLVMIntSLE, lo, i64_of(&r, 0), ""),
+                                       LLVMBuildICmp(b, LLVMIntSGT, hi, i64_of(&r, 0), ""), "");
+    LLVMBuildCondBr(b, inside, work, nothing);
+    LLVMPositionBuilderAtEnd(b, nothing);
+    LLVMBuildRetVoid(b);
+    LLVMPositionBuilderAtEnd(b, work);
+    call_all(&r);
     return end(&r);
 }

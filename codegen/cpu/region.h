@@ -1,4 +1,5 @@
-/* The two functions of an entry point, HftacRegionFn of runtime/model_abi.h: which call its kernels in order. */
+/* The functions that model.so has for the steps of an entry point: HftacRegionFn, which call the kernels of a run in order,
+ * and a HftacKernelFn for each kernel alone (runtime/model_abi.h). */
 #ifndef HFTAC_CODEGEN_CPU_REGION_H
 #define HFTAC_CODEGEN_CPU_REGION_H
 
@@ -19,14 +20,19 @@ typedef struct RegionInput {
     Arena *arena;
     LLVMModuleRef module;
     const Plan *plan;
-    const EntryPlan *entry;
+    const EntryPlan *entry; /* that has the kernels: of an entry point, or of a loop's body */
     const KernelCall *calls;
     int n;
+    bool per_model;   /* for each model lo <= b < hi; else once */
+    int depth;        /* loops around the kernels, whose rounds the frame tells */
+    const char *path; /* of entry names, innermost last: "train.h.loop" */
 } RegionInput;
 
-/* void (frame, 0, 0): once. */
-LLVMValueRef region_shared(const RegionInput *in, const char *name);
-/* void (frame, lo, hi): for each model. */
-LLVMValueRef region_models(const RegionInput *in, const char *name);
+/* The path of a loop's body. */
+const char *region_loop_path(Arena *a, const char *path, const LoopPlan *loop);
+/* void (frame, lo, hi) */
+LLVMValueRef region_run(const RegionInput *in, const char *name);
+/* void (frame, lo, hi, work_lo, work_hi): the one call of `in`, cut into one part. */
+LLVMValueRef region_kernel(const RegionInput *in, const char *name);
 
 #endif

@@ -195,7 +195,7 @@ __attribute__((used)) static void predict_models(const HftacFrame *f, int64_t lo
             X(pick, "pick") X(fc_weight, "fc.weight") X(scale, "scale") X(seen, "seen")     \
                 X(moment, "optimizer.m") X(step, "$step") X(sum, "metric.loss.sum")         \
                     X(weight, "metric.loss.weight") X(y, "y") X(z, "z") X(c, "c")           \
-                        X(loss, "loss") X(ok, "ok") X(schedule, "schedule") X(count, "count")
+                        X(loss, "loss") X(ok, "ok") X(mean, "mean") X(source, "fake.hdl:7") X(schedule, "schedule") X(count, "count")
 /* clang-format on */
 typedef struct Texts {
     char none;
@@ -205,7 +205,22 @@ typedef struct Texts {
 } Texts;
 #define T(name) offsetof(Texts, name)
 
-/* Functions, by number. */
+/* Every function is a run of one kernel, so each has a kernel beside it that does the same. */
+#define KERNEL_OF(run)                                                                 \
+    __attribute__((used)) static void kernel_##run(                                    \
+        const HftacFrame *f, int64_t lo, int64_t hi, int64_t work_lo, int64_t work_hi) \
+    {                                                                                  \
+        if (work_lo <= 0 && work_hi > 0)                                               \
+            run(f, lo, hi);                                                            \
+    }
+KERNEL_OF(init_models)
+KERNEL_OF(shared_train)
+KERNEL_OF(train_models)
+KERNEL_OF(eval_models)
+KERNEL_OF(eval_end_models)
+KERNEL_OF(predict_models)
+
+/* Runs and kernels, by number; a run's function has that number, its kernel's is RUNS further on. */
 enum {
     F_INIT,
     F_SHARED,
@@ -213,14 +228,29 @@ enum {
     F_EVAL,
     F_EVAL_END,
     F_PREDICT,
-    N_FUNCTIONS
+    RUNS,
+    N_FUNCTIONS = 2 * RUNS
 };
+#define RUN(kind_, run)                                                                      \
+    {                                                                                        \
+        .kind = HFTAC_STEP_##kind_, .function = run, .first_step = LISTS + run, .n_steps = 1 \
+    }
+#define ALONE(run)                               \
+    {                                            \
+        .kind = HFTAC_STEP_KERNEL, .kernel = run \
+    }
+#define KERNEL(run, name_)                                                      \
+    {                                                                           \
+        .name = T(name_), .source = T(source), .is_per_model = run != F_SHARED, \
+        .function = RUNS + run, .n_work = 1, .operations = 2, .bytes_read = 8   \
+    }
 enum {
-    N_SECTIONS = 13,
+    N_SECTIONS = 14,
     N_STATES = 7,
     N_OUTPUTS = 3,
     N_ALL_RESULTS = 9,
-    N_STEPS = 7
+    LISTS = 7, /* entries' own steps come before */
+    N_STEPS = LISTS + RUNS
 };
 
 /* The descriptor's block; behind it the functions' words, which only the linker knows. */
@@ -239,6 +269,7 @@ typedef struct Block {
     HftacStep steps[N_STEPS];
     HftacVariant variants[1];
     HftacCode codes[1];
+    HftacKernel kernels[RUNS];
 } Block;
 
 #define SECTION(tag_, field)                                                   \
@@ -280,6 +311,7 @@ __attribute__((visibility("hidden"), section(".rodata.fake"), aligned(64))) cons
                          SECTION(STEPS, steps),
                          SECTION(VARIANTS, variants),
                          SECTION(CODE, codes),
+                         SECTION(KERNELS, kernels),
                          {.tag = HFTAC_SECTION_FUNCTIONS,
                           .row_bytes = sizeof(int64_t),
                           .offset = sizeof(Block),
@@ -422,13 +454,22 @@ __attribute__((visibility("hidden"), section(".rodata.fake"), aligned(64))) cons
                      .n_steps = 1,
                      .input_mask = MASK(1 << X | 1 << BIAS)},
                 },
-            .steps = {{HFTAC_STEP_MODELS, F_INIT},
-                      {HFTAC_STEP_SHARED, F_SHARED},
-                      {HFTAC_STEP_BARRIER, 0},
-                      {HFTAC_STEP_MODELS, F_TRAIN},
-                      {HFTAC_STEP_MODELS, F_EVAL},
-                      {HFTAC_STEP_MODELS, F_EVAL_END},
-                      {HFTAC_STEP_MODELS, F_PREDICT}},
+            .steps = {RUN(MODELS, F_INIT),
+                      RUN(SHARED, F_SHARED),
+                      {HFTAC_STEP_BARRIER},
+                      RUN(MODELS, F_TRAIN),
+                      RUN(MODELS, F_EVAL),
+                      RUN(MODELS, F_EVAL_END),
+                      RUN(MODELS, F_PREDICT),
+                      ALONE(F_INIT),
+                      ALONE(F_SHARED),
+                      ALONE(F_TRAIN),
+                      ALONE(F_EVAL),
+                      ALONE(F_EVAL_END),
+                      ALONE(F_PREDICT)},
+            .kernels = {KERNEL(F_INIT, fc_weight), KERNEL(F_SHARED, mean),
+                        KERNEL(F_TRAIN, loss), KERNEL(F_EVAL, sum), KERNEL(F_EVAL_END, count),
+                        KERNEL(F_PREDICT, y)},
             .variants = {{.hi = B,
                           .n_states = N_STATES,
                           .n_entries = HFTAC_N_ENTRIES,
@@ -441,17 +482,21 @@ __attribute__((visibility("hidden"), section(".rodata.fake"), aligned(64))) cons
 static_assert(sizeof(Block) % 8 == 0, "functions follow without a gap");
 #define TEXT_OF(x)   #x
 #define NUMBER_OF(x) TEXT_OF(x)
-__asm__(".pushsection .rodata.fake,\"a\"\n"
-        ".quad init_models - fake_block, shared_train - fake_block, train_models - fake_block\n"
-        ".quad eval_models - fake_block, eval_end_models - fake_block\n"
-        ".quad predict_models - fake_block\n"
-        ".popsection\n"
-        ".pushsection " HFTAC_NOTE_SECTION ",\"a\",@note\n"
-        ".balign 4\n"
-        ".long 6, 32, 1\n"
-        ".asciz \"" HFTAC_NOTE_NAME "\"\n"
-        ".balign 4\n"
-        ".long " NUMBER_OF(FAKE_MAJOR) ", 0\n"
-                                       ".quad fake_block - .\n"
-                                       ".zero 16\n"
-                                       ".popsection\n");
+__asm__(
+    ".pushsection .rodata.fake, 1\n" /* subsection 1: behind what the compiler puts into 0 */
+    ".quad init_models - fake_block, shared_train - fake_block, train_models - fake_block\n"
+    ".quad eval_models - fake_block, eval_end_models - fake_block\n"
+    ".quad predict_models - fake_block\n"
+    ".quad kernel_init_models - fake_block, kernel_shared_train - fake_block\n"
+    ".quad kernel_train_models - fake_block, kernel_eval_models - fake_block\n"
+    ".quad kernel_eval_end_models - fake_block, kernel_predict_models - fake_block\n"
+    ".popsection\n"
+    ".pushsection " HFTAC_NOTE_SECTION ",\"a\",@note\n"
+    ".balign 4\n"
+    ".long 6, 32, 1\n"
+    ".asciz \"" HFTAC_NOTE_NAME "\"\n"
+    ".balign 4\n"
+    ".long " NUMBER_OF(FAKE_MAJOR) ", 0\n"
+                                   ".quad fake_block - .\n"
+                                   ".zero 16\n"
+                                   ".popsection\n");

@@ -455,7 +455,7 @@ static void run(Run *r, const char *what)
     for (uint32_t i = 0; i < e->n_steps; i++) {
         const HftacStep *step = hft_entry_step(r->model, e, i);
         if (step->kind != HFTAC_STEP_BARRIER)
-            hft_model_function(r->model, step->function)(
+            hft_model_run(r->model, step->function)(
                 &r->frame, 0, step->kind == HFTAC_STEP_MODELS ? MODELS : 0);
     }
     for (int b = 0; b < MODELS; b++)

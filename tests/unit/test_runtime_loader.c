@@ -31,26 +31,46 @@ static Bytes read_file(const char *path)
     return b;
 }
 
+/* A file in memory, for tests that open it thousands of times; opened by the path in `path`. */
+typedef struct Scratch {
+    int fd;
+    char path[64];
+} Scratch;
+
+static Scratch scratch_file(void)
+{
+    Scratch s = {.fd = memfd_create("model.so", MFD_CLOEXEC)};
+    snprintf(s.path, sizeof s.path, "/proc/self/fd/%d", s.fd);
+    CHECK(s.fd >= 0);
+    return s;
+}
+
+static void rewrite(const Scratch *s, const Bytes *b, size_t n)
+{
+    CHECK(ftruncate(s->fd, 0) == 0 && pwrite(s->fd, b->at, n, 0) == (ssize_t)n);
+}
+
 /* Whatever byte is another one, and wherever the file ends too early or goes on. */
 static void test_every_byte(void)
 {
     Bytes b = read_file(model_path);
-    const char *path = in_folder("changed.so");
+    const Scratch file = scratch_file();
     hftac_array *a;
     for (size_t at = 0; at < b.n; at++) {
         b.at[at] ^= (unsigned char)(1u << at % 8);
-        write_bytes(path, b.at, b.n);
-        CHECK(hftac_open(path, NULL, &a) == HFTAC_MODEL && !a);
+        rewrite(&file, &b, b.n);
+        CHECK(hftac_open(file.path, NULL, &a) == HFTAC_MODEL && !a);
         b.at[at] ^= (unsigned char)(1u << at % 8);
     }
     for (size_t n = 1; n < b.n; n += 1 + n / 16) {
-        write_bytes(path, b.at, n);
-        CHECK(hftac_open(path, NULL, &a) == HFTAC_MODEL && !a);
+        rewrite(&file, &b, n);
+        CHECK(hftac_open(file.path, NULL, &a) == HFTAC_MODEL && !a);
     }
     b.at = realloc(b.at, b.n + 1);
     b.at[b.n] = 0;
-    write_bytes(path, b.at, b.n + 1);
-    FAILS(hftac_open(path, NULL, &a), HFTAC_MODEL, "hash");
+    rewrite(&file, &b, b.n + 1);
+    FAILS(hftac_open(file.path, NULL, &a), HFTAC_MODEL, "hash");
+    close(file.fd);
     free(b.at);
 }
 
@@ -61,22 +81,22 @@ typedef struct Progress {
     int refused;
 } Progress;
 
-static void open_with_word(Bytes *b, const Bytes *good, const char *path, Progress *p)
+static void open_with_word(Bytes *b, const Bytes *good, const Scratch *file, Progress *p)
 {
     hftac_array *a;
     memcpy(b->at, good->at, b->n);
     memcpy(b->at + p->at, &p->word, sizeof p->word);
     if (!restamp(b->at, b->n))
         return;
-    write_bytes(path, b->at, b->n);
-    p->refused += hftac_open(path, &(hftac_options){.threads = 1}, &a) != HFTAC_OK;
+    rewrite(file, b, b->n);
+    p->refused += hftac_open(file->path, &(hftac_options){.threads = 1}, &a) != HFTAC_OK;
     hftac_close(a);
 }
 
 static void open_with_words(const Bytes *good, Progress *p)
 {
     static const uint64_t words[] = {0, 1, 7, 0x1000, INT64_MAX, UINT64_MAX};
-    const char *path = in_folder("changed.so");
+    const Scratch file = scratch_file();
     Bytes b = {malloc(good->n), good->n};
     for (p->at = 0; b.at && p->at + 8 <= b.n; p->at += 8) {
         uint64_t old;
@@ -85,7 +105,7 @@ static void open_with_words(const Bytes *good, Progress *p)
             continue;
         for (size_t k = 0; k < sizeof words / sizeof words[0]; k++) {
             p->word = words[k];
-            open_with_word(&b, good, path, p);
+            open_with_word(&b, good, &file, p);
         }
     }
     free(b.at);
