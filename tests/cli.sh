@@ -75,11 +75,11 @@ for stage in ir grad fused; do
     expect 0 "" "$hftac" -q -B 3 --emit=$stage -o b.hir a.hir
     holds "read(print(g)) is g at stage $stage" cmp a.hir b.hir
 done
-"$hftac" -q "$root/samples/digits.hdl" -B 3 -o direct.so
+"$hftac" -q "$root/samples/digits.hdl" -B 3 --emit=obj -o direct.o
 "$hftac" -q -B 3 --emit=ir -o a.hir "$root/samples/digits.hdl"
-"$hftac" -q -B 3 -o read.so a.hir
+"$hftac" -q -B 3 --emit=obj -o read.o a.hir
 # The descriptor differs by the source lines of kernels, which a .hir does not have.
-for so in direct read; do objcopy -O binary -j .text $so.so $so.text; done
+for o in direct read; do objcopy -O binary -j .text $o.o $o.text; done
 holds "the .hir compiles to the same code" cmp direct.text read.text
 # --emit=hdl compiles to the same graph
 "$hftac" -q --emit=hdl -o printed.hdl "$root/samples/digits.hdl"
