@@ -74,10 +74,12 @@ static HftacShape shape_row(DType t, const Shape *s)
     return r;
 }
 
-static int batch_axis(const Shape *s)
+/* The first axis that is all samples, once; -1: there is none. */
+static int batch_axis(const Module *m, const Shape *s)
 {
+    const int64_t samples = m->batch > 0 ? m->batch : 1;
     for (int i = 0; i < s->rank; i++)
-        if (s->batch[i])
+        if (s->batch[i] > 0 && s->dim[i] == s->batch[i] * samples)
             return i;
     return -1;
 }
@@ -92,7 +94,7 @@ static void put_inputs(Writer *w)
     for (int i = 0; i < w->module->n_inputs; i++) {
         const Input *in = &w->module->inputs[i];
         const HftacInput row = {.name = put_text(w, in->name),
-                                .batch_axis = batch_axis(&in->type.shape),
+                                .batch_axis = batch_axis(w->module, &in->type.shape),
                                 .shape = shape_row(in->type.dtype, &in->type.shape),
                                 .is_target = in->target,
                                 .is_each = in->each,
@@ -144,7 +146,7 @@ static void put_outputs(Writer *w)
         if (o->kind != OUT_TENSOR)
             continue;
         const Type *t = &o->value->type;
-        const int axis = batch_axis(&t->shape);
+        const int axis = batch_axis(w->module, &t->shape);
         const HftacOutput row = {.name = put_text(w, o->name),
                                  .batch_axis = axis,
                                  .shape = shape_row(t->dtype, &t->shape),
@@ -303,6 +305,7 @@ static void put_entry(Writer *w, int kind, const EntryPlan *e, const EntryCode *
     put_results(w, e);
     put_steps(w, e, code, &row);
     row.n_results = count_rows(w, HFTAC_SECTION_RESULTS) - row.first_result;
+    row.whole = e->graph->whole ? put_text(w, e->graph->whole) : 0;
     mark_inputs(w, e->graph, &row);
     put(w, HFTAC_SECTION_ENTRIES, &row, sizeof row);
 }

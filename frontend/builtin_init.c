@@ -82,7 +82,7 @@ Value builtin_full(const Call *c)
     const DType d = v->kind == V_BOOL ? DT_BOOL : v->integer ? DT_I64 : DT_F64;
     if (!math_fits(c->e, v, d, c->loc[1], "what fills the tensor"))
         return value_error();
-    return value_node(build_full(&c->e->b, d, &s, value_number(v)), true);
+    return value_node(math_full(c->e, d, &s, v), true);
 }
 
 Value builtin_param(const Call *c)
@@ -92,6 +92,9 @@ Value builtin_param(const Call *c)
     if (!value_to_shape(c->e, &c->arg[0], c->loc[0], false, &p->shape) ||
         !dist_from(c->e, &c->arg[1], c->loc[1], &p->init))
         return value_error();
+    /* A parameter has no samples, whatever its size. */
+    for (int i = 0; i < p->shape.rank; i++)
+        p->shape.batch[i] = p->shape.batch[i] ? BATCH_MIXED : 0;
     return (Value){.kind = V_PARAM, .param = p};
 }
 

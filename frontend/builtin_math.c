@@ -62,7 +62,7 @@ Value builtin_cast(const Call *c)
         return value_error();
     }
     if (d == DT_BOOL && value_is_number(x))
-        return value_bool(value_number(x) != 0);
+        return batch_as(x, value_bool(value_number(x) != 0));
     if (x->kind == V_TENSOR && (!x->weak || value_class(x) == DTC_REAL || d == DT_BOOL))
         return value_node(build_cast(&e->b, x->node, d), false);
     return cast_constant(c, x, d);

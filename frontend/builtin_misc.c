@@ -23,6 +23,17 @@ static bool number_argument(const Call *c, int i, double *out, bool *integer)
     return true;
 }
 
+/* Of arange with n elements: how its length depends on N. */
+static int64_t arange_mark(const Call *c, int64_t n, bool one)
+{
+    const Value zero = value_int(0), *lo = one ? &zero : &c->arg[0];
+    const Value *hi = one ? &c->arg[0] : &c->arg[1], *step = &c->arg[2];
+    const Value length =
+        math_divide(c->e, math_binary(c->e, OP_SUB, *hi, *lo, c->at), *step, c->at);
+    const Value count = batch_as(&length, value_int(n));
+    return batch_size_mark(c->e, &count);
+}
+
 Value builtin_arange(const Call *c)
 {
     Elab *e = c->e;
@@ -41,12 +52,13 @@ Value builtin_arange(const Call *c)
                    lo, hi);
         return value_error();
     }
-    const Shape s = shape_of(1, (int64_t[]){(int64_t)n});
+    Shape s = shape_of(1, (int64_t[]){(int64_t)n});
+    s.batch[0] = arange_mark(c, (int64_t)n, one);
     Value v = value_node(build_iota(&e->b, &s, 0), true);
     if (step != 1)
-        v = math_binary(e, OP_MUL, v, value_num(step, integer), c->at);
+        v = math_binary(e, OP_MUL, v, batch_as(&c->arg[2], value_num(step, integer)), c->at);
     if (lo != 0)
-        v = math_binary(e, OP_ADD, v, value_num(lo, integer), c->at);
+        v = math_binary(e, OP_ADD, v, batch_as(&c->arg[0], value_num(lo, integer)), c->at);
     return integer ? v : math_real(e, v);
 }
 
@@ -54,17 +66,19 @@ Value builtin_eye(const Call *c)
 {
     Elab *e = c->e;
     int64_t n, m;
-    if (!value_to_int(e, &c->arg[0], c->loc[0], "the size of eye", &n))
+    if (!value_whole(e, &c->arg[0], c->loc[0], "the size of eye", &n))
         return value_error();
     m = n;
-    if (c->arg[1].kind != V_NONE &&
-        !value_to_int(e, &c->arg[1], c->loc[1], "the size of eye", &m))
+    const Value *columns = c->arg[1].kind != V_NONE ? &c->arg[1] : &c->arg[0];
+    if (!value_whole(e, columns, c->loc[1], "the size of eye", &m))
         return value_error();
     if (n < 1 || m < 1 || n > 1 << 20 || m > 1 << 20) {
         diag_error(e->diag, c->at, "the sizes of eye must be between 1 and 2^20");
         return value_error();
     }
-    const Shape s = shape_of(2, (int64_t[]){n, m});
+    Shape s = shape_of(2, (int64_t[]){n, m});
+    s.batch[0] = batch_size_mark(e, &c->arg[0]);
+    s.batch[1] = batch_size_mark(e, columns);
     Node *same = build2(&e->b, OP_EQ, build_iota(&e->b, &s, 0), build_iota(&e->b, &s, 1));
     return value_node(same ? build_cast(&e->b, same, DT_F64) : NULL, true);
 }
@@ -108,7 +122,7 @@ Value builtin_is_tensor(const Call *c)
 Value builtin_check(const Call *c)
 {
     bool ok;
-    if (!value_to_bool(c->e, &c->arg[0], c->loc[0], "the condition of check", &ok))
+    if (!value_truth(c->e, &c->arg[0], c->loc[0], "the condition of check", &ok))
         return value_error();
     if (ok)
         return value_bool(true);
@@ -192,8 +206,8 @@ Value builtin_check_index(const Call *c)
     Elab *e = c->e;
     Fault f = {.loc = c->at};
     int64_t lo, hi;
-    if (!value_to_int(e, &c->arg[1], c->loc[1], "the lowest index", &lo) ||
-        !value_to_int(e, &c->arg[2], c->loc[2], "the end of the indices", &hi))
+    if (!value_whole(e, &c->arg[1], c->loc[1], "the lowest index", &lo) ||
+        !value_whole(e, &c->arg[2], c->loc[2], "the end of the indices", &hi))
         return value_error();
     f.lo = lo;
     f.hi = hi;
@@ -212,8 +226,10 @@ Value builtin_check_index(const Call *c)
     if (wide == NULL)
         return value_error();
     fault_add(e, x, wide, f);
-    Node *r = build2(&e->b, OP_MIN, wide, build_const(&e->b, DT_I64, (double)(hi - 1)));
-    return value_node(build2(&e->b, OP_MAX, r, build_const(&e->b, DT_I64, (double)lo)), false);
+    const Value last = math_binary(e, OP_SUB, c->arg[2], value_int(1), c->at);
+    Node *r = build2(&e->b, OP_MIN, wide, math_cast(e, &last, DT_I64, c->at, "an index"));
+    r = build2(&e->b, OP_MAX, r, math_cast(e, &c->arg[1], DT_I64, c->at, "an index"));
+    return value_node(r, false);
 }
 
 static Node *sum_all(Elab *e, Node *x)

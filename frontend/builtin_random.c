@@ -12,7 +12,7 @@ Node *random_bits(Elab *e, const char *path, const Shape *shape, Node *step)
     attrs.random.path = path;
     attrs.random.shape = ints_of(shape->rank, shape->dim);
     Node *in[2] = {build_seed(&e->b), step};
-    return build(&e->b, OP_RANDOM, &attrs, 2, in);
+    return build_mark(build(&e->b, OP_RANDOM, &attrs, 2, in), shape);
 }
 
 /* (bits >> 8) * 2^-24 + offset * 2^-24: the upper 24 bits are exact in f32. */

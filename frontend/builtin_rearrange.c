@@ -63,13 +63,14 @@ static int position(const Side *s, char letter)
 }
 
 /* The argument called like the letter: they come after input and pattern, in alphabetical order. */
-static bool letter_size(const Call *c, char letter, int64_t *out)
+static bool letter_size(const Call *c, char letter, int64_t *out, int64_t *mark)
 {
     const int i = 2 + (letter - 'a');
     *out = -1;
+    *mark = batch_size_mark(c->e, &c->arg[i]);
     if (c->arg[i].kind == V_NONE)
         return true;
-    return value_to_int(c->e, &c->arg[i], c->loc[i], "the size of an axis", out);
+    return value_whole(c->e, &c->arg[i], c->loc[i], "the size of an axis", out);
 }
 
 static bool sizes_are_used(const Call *c, const Side *s)
@@ -83,15 +84,16 @@ static bool sizes_are_used(const Call *c, const Side *s)
     return true;
 }
 
-/* Extents of the letters; one of a bracket may be left open. */
-static bool take_apart(const Call *c, const Side *s, const Shape *x, Shape *out)
+/* Extents of the letters; one of a bracket may be left open: a bit of *left. */
+static bool take_apart(const Call *c, const Side *s, const Shape *x, Shape *out, unsigned *left)
 {
     *out = (Shape){.rank = s->n_letters};
+    *left = 0;
     for (int axis = 0, k = 0; axis < s->n_axes; k += s->size[axis++]) {
         int64_t known = 1;
         int open = -1;
         for (int i = k; i < k + s->size[axis]; i++) {
-            if (!letter_size(c, s->letter[i], &out->dim[i]))
+            if (!letter_size(c, s->letter[i], &out->dim[i], &out->batch[i]))
                 return false;
             if (out->dim[i] > 0) {
                 known *= out->dim[i] <= x->dim[axis] ? out->dim[i] : x->dim[axis] + 1;
@@ -101,6 +103,7 @@ static bool take_apart(const Call *c, const Side *s, const Shape *x, Shape *out)
                 return false;
             } else {
                 open = i;
+                *left |= 1u << i;
             }
         }
         if (open >= 0 && x->dim[axis] % known == 0)
@@ -148,7 +151,8 @@ Value builtin_rearrange(const Call *c)
                    from.n_axes, value_what(e, x));
         return value_error();
     }
-    if (!sizes_are_used(c, &from) || !take_apart(c, &from, s, &apart))
+    unsigned open;
+    if (!sizes_are_used(c, &from) || !take_apart(c, &from, s, &apart, &open))
         return value_error();
     ordered = (Shape){.rank = to.n_letters};
     for (int i = 0; i < to.n_letters; i++) {
@@ -162,7 +166,7 @@ Value builtin_rearrange(const Call *c)
         ordered.dim[i] = apart.dim[k];
     }
     const Shape joined = join(&to, &ordered);
-    Node *n = build_reshape(&e->b, x->node, &apart);
+    Node *n = batch_resized(e, OP_RESHAPE, x->node, &apart, open);
     n = n ? build_permute(&e->b, n, dims) : NULL;
     return value_node(n ? build_reshape(&e->b, n, &joined) : NULL, x->weak);
 }

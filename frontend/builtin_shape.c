@@ -20,7 +20,7 @@ Value builtin_shape(const Call *c)
     if (x == NULL)
         return value_error();
     for (int i = 0; i < x->type.shape.rank; i++)
-        v[i] = value_int(x->type.shape.dim[i]);
+        v[i] = batch_extent(c->e, &x->type.shape, i);
     return value_list(c->e, x->type.shape.rank, v);
 }
 
@@ -41,7 +41,7 @@ Value builtin_len(const Call *c)
     if (x->kind == V_STR)
         return value_int((int64_t)strlen(x->str));
     if (x->kind == V_TENSOR && x->node->type.shape.rank > 0)
-        return value_int(x->node->type.shape.dim[0]);
+        return batch_extent(c->e, &x->node->type.shape, 0);
     diag_error(c->e->diag, c->loc[0], "%s has no length", value_what(c->e, x));
     return value_error();
 }
@@ -100,15 +100,25 @@ static Value reshaped(const Call *c, Node *x, const Shape *s, bool weak)
     return value_node(x ? build_reshape(&c->e->b, x, s) : NULL, weak);
 }
 
+static unsigned open_sizes(const Shape *s)
+{
+    unsigned bits = 0;
+    for (int i = 0; i < s->rank; i++)
+        bits |= (unsigned)(s->dim[i] == -1) << i;
+    return bits;
+}
+
 Value builtin_reshape(const Call *c)
 {
     bool weak;
     Shape s;
     Node *x = tensor(c, 0, &weak);
-    if (x == NULL || !value_to_shape(c->e, &c->arg[1], c->loc[1], true, &s) ||
-        !infer_size(c, &s, shape_count(&x->type.shape), &x->type.shape))
+    if (x == NULL || !value_to_shape(c->e, &c->arg[1], c->loc[1], true, &s))
         return value_error();
-    return reshaped(c, x, &s, weak);
+    const unsigned open = open_sizes(&s);
+    if (!infer_size(c, &s, shape_count(&x->type.shape), &x->type.shape))
+        return value_error();
+    return value_node(batch_resized(c->e, OP_RESHAPE, x, &s, open), weak);
 }
 
 /* Axes lo..hi of `s` replaced by those of `mid`. */
@@ -160,11 +170,19 @@ Value builtin_unflatten(const Call *c)
     Shape mid, r;
     Node *x = tensor(c, 0, &weak);
     if (x == NULL || !value_to_dim(c->e, &c->arg[1], c->loc[1], x->type.shape.rank, &d) ||
-        !value_to_shape(c->e, &c->arg[2], c->loc[2], true, &mid) ||
-        !infer_size(c, &mid, x->type.shape.dim[d], &x->type.shape) ||
+        !value_to_shape(c->e, &c->arg[2], c->loc[2], true, &mid))
+        return value_error();
+    const unsigned mid_open = open_sizes(&mid);
+    if (!infer_size(c, &mid, x->type.shape.dim[d], &x->type.shape) ||
         !replace_axes(c, &x->type.shape, d, d + 1, &mid, &r))
         return value_error();
-    return reshaped(c, x, &r, weak);
+    unsigned open = ~0u;
+    for (int i = 0; i < mid.rank; i++)
+        if (!(mid_open >> i & 1)) {
+            open &= ~(1u << (d + i));
+            r.batch[d + i] = mid.batch[i];
+        }
+    return value_node(batch_resized(c->e, OP_RESHAPE, x, &r, open), weak);
 }
 
 Value builtin_squeeze(const Call *c)
@@ -246,6 +264,7 @@ Value builtin_expand(const Call *c)
     Node *x = tensor(c, 0, &weak);
     if (x == NULL || !value_to_shape(c->e, &c->arg[1], c->loc[1], true, &s))
         return value_error();
+    const unsigned open = open_sizes(&s);
     const int lead = s.rank - x->type.shape.rank;
     for (int i = 0; i < s.rank; i++) {
         if (s.dim[i] != -1)
@@ -258,7 +277,7 @@ Value builtin_expand(const Call *c)
     }
     if (!shape_checked(c->e, c->at, &s))
         return value_error();
-    return value_node(build_expand(&c->e->b, x, &s), weak);
+    return value_node(batch_resized(c->e, OP_EXPAND, x, &s, open), weak);
 }
 
 static bool bound(const Call *c, int i, int64_t n, int64_t missing, int64_t *out)
@@ -266,7 +285,7 @@ static bool bound(const Call *c, int i, int64_t n, int64_t missing, int64_t *out
     *out = missing;
     if (c->arg[i].kind == V_NONE)
         return true;
-    if (!value_to_int(c->e, &c->arg[i], c->loc[i], "the bound of a slice", out))
+    if (!value_whole(c->e, &c->arg[i], c->loc[i], "the bound of a slice", out))
         return false;
     if (*out < 0)
         *out += n;
@@ -274,17 +293,18 @@ static bool bound(const Call *c, int i, int64_t n, int64_t missing, int64_t *out
     return true;
 }
 
-/* x[lo:hi:step] along one axis. */
+/* x[lo:hi:step] along one axis, which has the mark `cut` then. */
 static Value slice_axis(Elab *e, Node *x, bool weak, int axis, int64_t lo, int64_t hi,
-                        int64_t step)
+                        int64_t step, int64_t cut)
 {
-    int64_t start[MAX_RANK], steps[MAX_RANK], size[MAX_RANK];
+    int64_t start[MAX_RANK], steps[MAX_RANK], size[MAX_RANK], mark[MAX_RANK];
     for (int i = 0; i < x->type.shape.rank; i++) {
         start[i] = i == axis ? lo : 0;
         steps[i] = i == axis ? step : 1;
         size[i] = i == axis ? (hi - lo + step - 1) / step : x->type.shape.dim[i];
+        mark[i] = i == axis ? cut : x->type.shape.batch[i];
     }
-    return value_node(build_slice(&e->b, x, start, steps, size), weak);
+    return value_node(batch_slice(e, x, start, steps, size, mark), weak);
 }
 
 Value builtin_slice(const Call *c)
@@ -304,7 +324,19 @@ Value builtin_slice(const Call *c)
                    step < 1 ? "the step of a slice must be positive" : "the slice is empty");
         return value_error();
     }
-    return slice_axis(c->e, x, weak, d, lo, hi, step);
+    const int64_t cut = batch_slice_mark(c->e, &x->type.shape, d, &c->arg[2], &c->arg[3], step);
+    return slice_axis(c->e, x, weak, d, lo, hi, step, cut);
+}
+
+/* Where all samples lie in the axis k times over, k chunks (or a part of k) have all samples each. */
+static int64_t chunk_mark(const Call *c, const Shape *s, int d, int count, int64_t chunks)
+{
+    const int64_t mark = s->batch[d];
+    if (mark > 0 && count == chunks && s->dim[d] / (c->e->module->batch * mark) % chunks == 0)
+        return mark;
+    if (mark)
+        batch_whole(c->e, c->at, "`chunk` cuts the samples' axis");
+    return mark ? BATCH_MIXED : 0;
 }
 
 Value builtin_chunk(const Call *c)
@@ -323,15 +355,16 @@ Value builtin_chunk(const Call *c)
     }
     const int64_t n = x->type.shape.dim[d], size = (n - 1) / chunks + 1;
     const int count = (int)((n - 1) / size + 1);
+    const int64_t cut = chunk_mark(c, &x->type.shape, d, count, chunks);
     Value *v = arena_array(c->e->arena, (size_t)count, sizeof *v);
     for (int i = 0; i < count; i++)
-        v[i] =
-            slice_axis(c->e, x, weak, d, i * size, (i + 1) * size < n ? (i + 1) * size : n, 1);
+        v[i] = slice_axis(c->e, x, weak, d, i * size, (i + 1) * size < n ? (i + 1) * size : n,
+                          1, cut);
     return value_list(c->e, count, v);
 }
 
-/* x with `before` and `after` zeros round axis d. */
-static Node *pad_axis(Elab *e, Node *x, int d, int64_t before, int64_t after)
+/* x with `before` and `after` zeros round axis d, which has this mark then. */
+static Node *pad_axis(Elab *e, Node *x, int d, int64_t before, int64_t after, int64_t mark)
 {
     int64_t start[MAX_RANK], step[MAX_RANK], size[MAX_RANK];
     for (int i = 0; i < x->type.shape.rank; i++) {
@@ -341,7 +374,19 @@ static Node *pad_axis(Elab *e, Node *x, int d, int64_t before, int64_t after)
     }
     /* -0 leaves what is added to it as it is, -0 too. */
     const bool real = dtype_class(x->type.dtype) == DTC_REAL;
-    return build_pad(&e->b, x, start, step, size, real ? -0.0 : 0);
+    Node *p = build_pad(&e->b, x, start, step, size, real ? -0.0 : 0);
+    if (p != NULL)
+        p->type.shape.batch[d] = mark;
+    return p;
+}
+
+/* One behind the other along axis d: samples stay samples if all are, with as many elements each. */
+static int64_t joined_mark(Node *const *x, int n, int d)
+{
+    int64_t mark = x[0]->type.shape.batch[d];
+    for (int i = 1; i < n; i++)
+        mark = mark_meet(mark, x[i]->type.shape.batch[d]);
+    return mark;
 }
 
 /* The operands of cat and stack in one element type. */
@@ -388,9 +433,10 @@ static Value concatenate(const Call *c, int n, Node **x, int d, bool weak)
         total += s->dim[d];
     }
     Node *r = NULL;
+    const int64_t mark = joined_mark(x, n, d);
     for (int i = 0; i < n; i++) {
         const int64_t size = x[i]->type.shape.dim[d];
-        Node *p = n == 1 ? x[i] : pad_axis(c->e, x[i], d, at, total - at - size);
+        Node *p = n == 1 ? x[i] : pad_axis(c->e, x[i], d, at, total - at - size, mark);
         at += size;
         const OpCode join = p != NULL && p->type.dtype == DT_BOOL ? OP_OR : OP_ADD;
         r = r == NULL ? p : build2(&c->e->b, join, r, p);

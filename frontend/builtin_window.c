@@ -85,6 +85,7 @@ Value builtin_pad_dim(const Call *c)
         elab_not_static(c->e, &c->arg[4], c->loc[4], "the padding's value");
         return value_error();
     }
+    batch_decides(c->e, &c->arg[4], c->loc[4], "the padding's value");
     for (int i = 0; i < x->type.shape.rank; i++) {
         start[i] = 0;
         step[i] = 1;

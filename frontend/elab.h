@@ -72,6 +72,8 @@ struct Value {
         Bound *bound;
     };
     Node *weight; /* TENSOR, rank 0: what its average was over, or NULL: samples */
+    int64_t of_n; /* NUM: it is of_n * N + what does not depend on the batch size N; ... */
+    bool by_n;    /* NUM, BOOL: it depends on N in another way */
 };
 
 /* A definition with values for its parameters, in order. */
@@ -356,6 +358,9 @@ bool value_elements(Elab *e, const Value *v, int *n, Value **out);
 /* A whole number; else reports with `what` as subject. */
 bool value_to_int(Elab *e, const Value *v, SrcRange at, const char *what, int64_t *out);
 bool value_to_bool(Elab *e, const Value *v, SrcRange at, const char *what, bool *out);
+/* The same where the caller minds what depends on the batch size. */
+bool value_whole(Elab *e, const Value *v, SrcRange at, const char *what, int64_t *out);
+bool value_truth(Elab *e, const Value *v, SrcRange at, const char *what, bool *out);
 /* An axis of a value of `rank` axes, negative from the end. */
 bool value_to_dim(Elab *e, const Value *v, SrcRange at, int rank, int *out);
 /* A dim, a list of dims, or none: all; distinct and ascending. */
@@ -363,12 +368,41 @@ bool value_to_dims(Elab *e, const Value *v, SrcRange at, int rank, int *n, int64
 bool shape_checked(Elab *e, SrcRange at, const Shape *s);
 /* No more axes than an input, state or output can have. */
 bool shape_stored(Elab *e, SrcRange at, const Shape *s);
-/* A list of sizes (or one size); wild: one may be `_` or -1 and is given as -1. */
+/* A list of sizes (or one size), with the marks that they ask for; wild: one may be `_` or -1 and is given as -1. */
 bool value_to_shape(Elab *e, const Value *v, SrcRange at, bool wild, Shape *out);
 /* Says why a value is not known at compile time. */
 void elab_not_static(Elab *e, const Value *v, SrcRange at, const char *what);
 const char *elab_join(Elab *e, const char *prefix, const char *name);
 bool pattern_match(const char *pattern, const char *s);
+
+/* batch.c: numbers that come from the batch size */
+bool batch_number(const Value *v);
+/* Any of them in a list. */
+bool batch_any(const Value *v);
+/* r, which depends on N in some way. */
+Value batch_depends(Value r);
+/* r, which was made of `from`. */
+Value batch_as(const Value *from, Value r);
+/* r = a op b. */
+Value batch_binary(const Elab *e, OpCode op, const Value *a, const Value *b, Value r);
+Value batch_unary(const Elab *e, OpCode op, const Value *a, Value r);
+/* Does it depend on N whether they are equal? */
+bool batch_equal(const Elab *e, const Value *a, const Value *b);
+/* The extent of an axis as a number. */
+Value batch_extent(const Elab *e, const Shape *s, int axis);
+/* The mark of an axis of that size which is new: 0, its factor of N, or BATCH_MIXED. */
+int64_t batch_size_mark(const Elab *e, const Value *v);
+/* From here on the entry point is one for whole batches. */
+void batch_whole(Elab *e, SrcRange at, const char *why);
+/* The same if v depends on N, where it decides what no mark can say. */
+void batch_decides(Elab *e, const Value *v, SrcRange at, const char *what);
+/* x reshaped or expanded to sizes of the program, which say by their marks where N stands; open: those left open. */
+Node *batch_resized(Elab *e, OpCode op, Node *x, const Shape *asked, unsigned open);
+/* The mark of x[from:to:step] along an axis; V_NONE: no bound. */
+int64_t batch_slice_mark(const Elab *e, const Shape *s, int axis, const Value *from,
+                         const Value *to, int64_t step);
+Node *batch_slice(Elab *e, Node *x, const int64_t *start, const int64_t *step,
+                  const int64_t *size, const int64_t *mark);
 
 /* scope.c */
 Binding *scope_find(Scope *s, const char *name);
@@ -463,6 +497,8 @@ Value math_logical(Elab *e, OpCode op, Value a, Value b, SrcRange at);
 Value math_matmul(Elab *e, Value a, Value b, SrcRange at);
 /* A tensor (or number) as a node of its own type: numbers become constants of `dtype`. */
 Node *math_node(Elab *e, const Value *v, SrcRange at, const char *what);
+/* A number as a constant, each of whose elements it is. */
+Node *math_full(Elab *e, DType to, const Shape *shape, const Value *v);
 /* Does the type hold the number or tensor?  Reports if not. */
 bool math_fits(Elab *e, const Value *v, DType to, SrcRange at, const char *what);
 /* As a node of the given type; NULL after a report if that type does not hold the value. */

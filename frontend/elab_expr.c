@@ -54,6 +54,12 @@ static Value eval_range(Elab *e, const Ast *t)
     return (Value){.kind = V_RANGE, .range = {a, b, false}};
 }
 
+/* Whether v, which is a number or none, is true. */
+static Value truth_of(const Value *v, bool b)
+{
+    return batch_number(v) ? batch_depends(value_bool(b)) : value_bool(b);
+}
+
 /* `and` and `or` decide early when the left side is known; on tensors they are elementwise. */
 static Value eval_logical(Elab *e, const Ast *t, bool is_and)
 {
@@ -63,16 +69,17 @@ static Value eval_logical(Elab *e, const Ast *t, bool is_and)
     if (a.kind == V_TENSOR)
         return math_logical(e, is_and ? OP_AND : OP_OR, a, eval(e, t->kid[1]), t->loc);
     bool left, right;
-    if (!value_to_bool(e, &a, t->kid[0]->loc, "the operand", &left))
+    if (!value_truth(e, &a, t->kid[0]->loc, "the operand", &left))
         return value_error();
+    const Value known = truth_of(&a, left);
     if (left != is_and)
-        return value_bool(left);
+        return known;
     const Value b = eval(e, t->kid[1]);
     if (b.kind == V_TENSOR)
-        return math_logical(e, is_and ? OP_AND : OP_OR, value_bool(left), b, t->loc);
-    if (!value_to_bool(e, &b, t->kid[1]->loc, "the operand", &right))
+        return math_logical(e, is_and ? OP_AND : OP_OR, known, b, t->loc);
+    if (!value_truth(e, &b, t->kid[1]->loc, "the operand", &right))
         return value_error();
-    return value_bool(right);
+    return truth_of(known.by_n ? &known : &b, right);
 }
 
 static bool is_arithmetic(const Value *v)
@@ -90,7 +97,8 @@ static Value eval_equal(Elab *e, const Ast *t, Value a, Value b)
     const bool negate = t->name[0] == '!';
     if (is_arithmetic(&a) && is_arithmetic(&b) && (is_run_time(&a) || is_run_time(&b)))
         return math_binary(e, negate ? OP_NE : OP_EQ, a, b, t->loc);
-    return value_bool(value_equal(&a, &b) != negate);
+    const Value r = value_bool(value_equal(&a, &b) != negate);
+    return batch_equal(e, &a, &b) ? batch_depends(r) : r;
 }
 
 typedef struct BinaryRow {
@@ -152,9 +160,9 @@ static Value eval_unary(Elab *e, const Ast *t)
         return x;
     if (!negate && x.kind != V_TENSOR) {
         bool b;
-        if (!value_to_bool(e, &x, t->kid[0]->loc, "the operand of `not`", &b))
+        if (!value_truth(e, &x, t->kid[0]->loc, "the operand of `not`", &b))
             return value_error();
-        return value_bool(!b);
+        return truth_of(&x, !b);
     }
     if (!is_arithmetic(&x)) {
         diag_error(e->diag, t->loc, "'-' takes a number or a tensor, not %s",

@@ -4,15 +4,14 @@
 #include <string.h>
 
 /* A bound of a slice, as Python takes it: negative from the end, cut to [0, n]. */
-static bool slice_bound(Elab *e, const Ast *t, int64_t n, int64_t missing, int64_t *out)
+static bool slice_bound(Elab *e, const Ast *t, int64_t n, int64_t missing, Value *v,
+                        int64_t *out)
 {
     *out = missing;
-    if (t == NULL)
+    *v = t != NULL ? eval(e, t) : value_none();
+    if (v->kind == V_NONE)
         return true;
-    const Value v = eval(e, t);
-    if (v.kind == V_NONE)
-        return true;
-    if (!value_to_int(e, &v, t->loc, "the bound of a slice", out))
+    if (!value_whole(e, v, t->loc, "the bound of a slice", out))
         return false;
     if (*out < 0)
         *out += n;
@@ -46,9 +45,11 @@ static Value index_list(Elab *e, const Ast *t, const Value *base)
     const Ast *sub = t->kid[1];
     if (sub->kind == AST_SLICE) {
         int64_t lo, hi;
-        if (!slice_bound(e, ast_kid(sub, 0), n, 0, &lo) ||
-            !slice_bound(e, ast_kid(sub, 1), n, n, &hi))
+        Value from, to;
+        if (!slice_bound(e, ast_kid(sub, 0), n, 0, &from, &lo) ||
+            !slice_bound(e, ast_kid(sub, 1), n, n, &to, &hi))
             return value_error();
+        batch_decides(e, batch_number(&from) ? &from : &to, sub->loc, "the bound of a slice");
         return value_list(e, hi > lo ? (int)(hi - lo) : 0, v + lo);
     }
     const Value i = eval(e, sub);
@@ -65,6 +66,7 @@ static Value index_list(Elab *e, const Ast *t, const Value *base)
 /* Where x[..] stands while its subs are gone through. */
 typedef struct Cut {
     IntList start, step, size;
+    int64_t mark[MAX_RANK]; /* of the operand's axes when they have been cut */
     Shape result;
     int axis;
     int scanned; /* axis of the operand that a loop's counter goes through, -1 */
@@ -79,7 +81,7 @@ static void cut_keep(Cut *c, const Shape *s)
     c->start.v[a] = 0;
     c->step.v[a] = 1;
     c->size.v[a] = s->dim[a];
-    c->result.batch[c->result.rank] = s->batch[a];
+    c->mark[a] = s->batch[a];
     c->result.dim[c->result.rank++] = s->dim[a];
 }
 
@@ -87,29 +89,29 @@ static bool cut_sub(Elab *e, const Ast *sub, const Shape *s, Cut *c)
 {
     const int a = c->axis;
     c->step.v[a] = 1;
+    c->mark[a] = s->batch[a] ? BATCH_MIXED : 0;
     if (sub->kind == AST_SLICE) {
         int64_t lo, hi;
-        if (!slice_bound(e, ast_kid(sub, 0), s->dim[a], 0, &lo) ||
-            !slice_bound(e, ast_kid(sub, 1), s->dim[a], s->dim[a], &hi))
+        Value from, to;
+        if (!slice_bound(e, ast_kid(sub, 0), s->dim[a], 0, &from, &lo) ||
+            !slice_bound(e, ast_kid(sub, 1), s->dim[a], s->dim[a], &to, &hi))
             return false;
         if (hi <= lo) {
             diag_error(e->diag, sub->loc, "the slice is empty");
             return false;
         }
-        const bool whole = lo == 0 && hi == s->dim[a];
         cut_keep(c, s);
         c->start.v[a] = lo;
         c->size.v[a] = hi - lo;
         c->result.dim[c->result.rank - 1] = hi - lo;
-        if (!whole)
-            c->result.batch[c->result.rank - 1] = 0;
+        c->mark[a] = batch_slice_mark(e, s, a, &from, &to, 1);
         return true;
     }
     const Value v = eval(e, sub);
     if (v.kind == V_COUNTER && c->scanned < 0) {
         c->scanned = c->axis++;
         if (loop_counter_index(e, &v, s->dim[a], &c->start.v[a], &c->step.v[a], &c->size.v[a]))
-            return true;
+            return true; /* of samples: mixed, as one round for each is */
         diag_error(e->diag, sub->loc, "an index is outside axis %d", a);
         return false;
     }
@@ -175,7 +177,7 @@ static Value index_tensor(Elab *e, const Ast *t, const Value *base)
     while (c.axis < s->rank && c.result.rank < MAX_RANK)
         cut_keep(&c, s);
     Node *n = s->rank == 0 ? base->node
-                           : build_slice(&e->b, base->node, c.start.v, c.step.v, c.size.v);
+                           : batch_slice(e, base->node, c.start.v, c.step.v, c.size.v, c.mark);
     if (c.scanned >= 0)
         n = loop_scan(e, n, c.scanned);
     const Value x = value_node(n ? build_reshape(&e->b, n, &c.result) : NULL, base->weak);
@@ -204,7 +206,7 @@ Value eval_member(Elab *e, const Ast *t)
         const Shape *s = &base.node->type.shape;
         Value v[MAX_RANK];
         for (int i = 0; i < s->rank; i++)
-            v[i] = value_int(s->dim[i]);
+            v[i] = batch_extent(e, s, i);
         return value_list(e, s->rank, v);
     }
     if (base.kind == V_LAYER && base.layer->path != NULL) {

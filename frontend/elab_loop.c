@@ -156,7 +156,9 @@ static Node *initial_value(LoopTrial *t, const Carried *c)
     Builder b = t->outer;
     b.hint = elab_join(t->e, t->e->frame->prefix, c->name);
     if (value_is_number(&c->before))
-        return build_full(&b, c->type.dtype, &c->type.shape, value_number(&c->before));
+        return batch_number(&c->before)
+                   ? (loop_refuse(t, "a number of the batch size changes"), NULL)
+                   : build_full(&b, c->type.dtype, &c->type.shape, value_number(&c->before));
     Node *n = c->before.node;
     if (!shape_equal(&n->type.shape, &c->type.shape))
         n = build_expand(&b, n, &c->type.shape);
@@ -231,6 +233,8 @@ static bool adapt(LoopTrial *t, Carried *c, bool *same)
 {
     const Binding *b = scope_find(&t->e->frame->scope, c->name);
     c->after = b->value;
+    if (batch_number(&c->after))
+        return loop_refuse(t, "a number of the batch size changes");
     if (value_is_number(&c->after) && !math_holds(t->e, c->type.dtype, &c->after))
         return loop_refuse(t, "a value changes its type");
     if (value_is_number(&c->after)) {

@@ -121,7 +121,7 @@ Value loop_counter_value(int64_t step, int64_t base)
 
 bool loop_whole_number(const Value *v, int64_t *out)
 {
-    if (v->kind != V_NUM || !v->integer || v->num < -1e9 || v->num > 1e9)
+    if (v->kind != V_NUM || !v->integer || batch_number(v) || v->num < -1e9 || v->num > 1e9)
         return false;
     *out = (int64_t)v->num;
     return true;
@@ -225,8 +225,10 @@ Node *loop_random(Elab *e, const char *path, const Shape *shape, Node *step)
         loop_refuse(t, "its random values have too many axes");
         return NULL;
     }
-    for (int i = 1; i < all.rank; i++)
+    for (int i = 1; i < all.rank; i++) {
         all.dim[i] = shape->dim[i - 1];
+        all.batch[i] = shape->batch[i - 1];
+    }
     e->loop = NULL; /* of all rounds at once */
     Node *bits = random_bits(e, path, &all, step);
     e->loop = t;

@@ -67,7 +67,9 @@ static Value math_table(Elab *e, Value v)
         return v;
     double *data = arena_array(e->arena, (size_t)shape_count(&s), sizeof *data), *to = data;
     table_fill(&v, &to);
-    return value_node(build_table(&e->b, integer ? DT_I64 : DT_F64, &s, data), true);
+    Node *table = build_table(&e->b, integer ? DT_I64 : DT_F64, &s, data);
+    table->attrs.value.by_n = batch_any(&v);
+    return value_node(table, true);
 }
 
 /* What a number or a weak tensor would lose, and what a strong one may lose, is not lost in silence. */
@@ -87,6 +89,14 @@ bool math_fits(Elab *e, const Value *v, DType to, SrcRange at, const char *what)
     return false;
 }
 
+Node *math_full(Elab *e, DType to, const Shape *shape, const Value *v)
+{
+    Node *n = build_full(&e->b, to, shape, scalar_round(to, value_number(v)));
+    n->attrs.value.of_n = v->of_n;
+    n->attrs.value.by_n = v->by_n;
+    return n;
+}
+
 Node *math_cast(Elab *e, const Value *v, DType to, SrcRange at, const char *what)
 {
     if (!is_operand(v)) {
@@ -95,8 +105,8 @@ Node *math_cast(Elab *e, const Value *v, DType to, SrcRange at, const char *what
     }
     if (!math_fits(e, v, to, at, what))
         return NULL;
-    return v->kind == V_TENSOR ? build_cast(&e->b, v->node, to)
-                               : build_const(&e->b, to, scalar_round(to, value_number(v)));
+    const Shape scalar = shape_scalar();
+    return v->kind == V_TENSOR ? build_cast(&e->b, v->node, to) : math_full(e, to, &scalar, v);
 }
 
 static DType strong_type(Elab *e, const Value *v)
@@ -138,10 +148,16 @@ Value math_real(Elab *e, Value v)
 {
     v = math_table(e, v);
     if (value_is_number(&v))
-        return value_num(value_number(&v), false);
+        return batch_as(&v, value_num(value_number(&v), false));
     if (v.kind != V_TENSOR || value_class(&v) == DTC_REAL)
         return v;
     return value_node(build_cast(&e->b, v.node, v.weak ? DT_F64 : e->real), v.weak);
+}
+
+static bool same_marks(const Shape *a, const Shape *b)
+{
+    return a->rank == b->rank &&
+           memcmp(a->batch, b->batch, (size_t)a->rank * sizeof a->batch[0]) == 0;
 }
 
 /* Do both count the same?  A count knows only its operand's shape.  Compares `left` nodes at most. */
@@ -154,7 +170,8 @@ static bool same_weight(const Node *a, const Node *b, int *left)
         !attrs_equal(op_info(a->op)->attrs, &a->attrs, &b->attrs))
         return false;
     if (a->op == OP_COUNT)
-        return shape_equal(&a->in[0]->type.shape, &b->in[0]->type.shape);
+        return same_marks(&a->in[0]->type.shape, &b->in[0]->type.shape) &&
+               shape_equal(&a->in[0]->type.shape, &b->in[0]->type.shape);
     for (int i = 0; i < a->n_in; i++)
         if (!same_weight(a->in[i], b->in[i], left))
             return false;
@@ -257,9 +274,11 @@ static Value number_binary(Elab *e, OpCode op, const Value *a, const Value *b, S
     }
     double r = scalar_eval(scalar_of(op), DT_F64, x);
     if (is_comparison(op))
-        return value_bool(r != 0);
-    return integer ? integer_value(e, integer_result(op, (Wide)x[0], (Wide)x[1]), r, at)
-                   : value_num(r, false);
+        return batch_binary(e, op, a, b, value_bool(r != 0));
+    return batch_binary(
+        e, op, a, b,
+        integer ? integer_value(e, integer_result(op, (Wide)x[0], (Wide)x[1]), r, at)
+                : value_num(r, false));
 }
 
 /* Integers do not wrap in arithmetic: u8 and i32 compute as i64, bool counts as 0 and 1. */
@@ -308,7 +327,7 @@ Value math_divide(Elab *e, Value a, Value b, SrcRange at)
         }
         const bool integer =
             value_class(&a) != DTC_REAL && value_class(&b) != DTC_REAL && fmod(x, y) == 0;
-        return value_num(x / y, integer);
+        return batch_binary(e, OP_DIV, &a, &b, value_num(x / y, integer));
     }
     /* Of integers it is real; a real weak operand must not pull a strong integer one to f64. */
     const Value v[2] = {a, b};
@@ -362,9 +381,11 @@ Value math_power(Elab *e, Value a, Value b, SrcRange at)
     if (!is_operand(&a) || !is_operand(&b))
         return fail(e, at, "an operand", is_operand(&a) ? &b : &a);
     if (a.kind != V_TENSOR && b.kind != V_TENSOR)
-        return power_number(e, value_number(&a), value_number(&b),
-                            value_class(&a) != DTC_REAL && value_class(&b) != DTC_REAL, at);
-    if (a.kind == V_TENSOR && value_is_number(&b)) {
+        return batch_binary(
+            e, OP_POW, &a, &b,
+            power_number(e, value_number(&a), value_number(&b),
+                         value_class(&a) != DTC_REAL && value_class(&b) != DTC_REAL, at));
+    if (a.kind == V_TENSOR && value_is_number(&b) && !batch_number(&b)) {
         const Value v = power_shortcut(e, a, value_number(&b), at);
         if (v.kind != V_NONE)
             return v;
@@ -408,7 +429,7 @@ Value math_unary(Elab *e, OpCode op, Value a, SrcRange at)
     if (!is_operand(&a))
         return fail(e, at, "the operand", &a);
     if (a.kind != V_TENSOR)
-        return number_unary(e, op, &a, at);
+        return batch_unary(e, op, &a, number_unary(e, op, &a, at));
     Builder b = e->b;
     b.loc = at;
     if (op == OP_NOT)
@@ -443,7 +464,10 @@ Value math_where(Elab *e, Value c, Value a, Value b, SrcRange at)
                     : is_operand(&a) ? &b
                                      : &a);
     if (value_is_number(&c) && value_is_number(&a) && value_is_number(&b))
-        return value_number(&c) != 0 ? a : b;
+        return batch_as(&c, value_bool(value_number(&c) != 0)).by_n
+                   ? batch_depends(value_number(&c) != 0 ? a : b)
+               : value_number(&c) != 0 ? a
+                                       : b;
     const Value v[2] = {a, b};
     bool weak = false;
     DType d = math_meet(e, v, 2, &weak);

@@ -24,19 +24,26 @@ static bool type_dtype(Elab *e, const Ast *type, DType *out)
     return false;
 }
 
+static bool is_batch_name(const Elab *e, const Ast *t)
+{
+    return t->kind == AST_NAME && e->batch_name != NULL && strcmp(t->name, e->batch_name) == 0;
+}
+
 /* The size that a name means where no head has bound it: a const or arch, the batch, -D. */
-static bool free_dim(Elab *e, const Ast *t, int64_t *out)
+static bool free_dim(Elab *e, const Ast *t, int64_t *out, int64_t *mark)
 {
     const bool library = t->loc.file >= 0 && diag_is_library(e->diag, t->loc.file);
     Global *g = global_find(e, t->name, library);
     const char *what = arena_printf(e->arena, "the dim '%s'", t->name);
     if (g != NULL) {
         const Value v = global_value(e, g, t->loc);
-        return value_to_int(e, &v, t->loc, what, out);
+        return value_whole(e, &v, t->loc, what, out);
     }
     const int errors = diag_errors(e->diag);
-    if (define_dim(e, t->name, out))
+    if (define_dim(e, t->name, out)) {
+        *mark = is_batch_name(e, t);
         return true;
+    }
     if (diag_errors(e->diag) == errors)
         diag_error(e->diag, t->loc, "the dim '%s' has no value here: give it by -D%s=..%s",
                    t->name, t->name,
@@ -44,12 +51,25 @@ static bool free_dim(Elab *e, const Ast *t, int64_t *out)
     return false;
 }
 
-static bool known_dim(Elab *e, const Ast *t, int64_t *out)
+static bool known_dim(Elab *e, const Ast *t, int64_t *out, int64_t *mark)
 {
+    *mark = 0;
     if (t->kind == AST_NAME && scope_find(&e->frame->scope, t->name) == NULL)
-        return free_dim(e, t, out);
+        return free_dim(e, t, out, mark);
     const Value v = eval(e, t);
-    return value_to_int(e, &v, t->loc, "a size", out);
+    *mark = batch_size_mark(e, &v);
+    return value_whole(e, &v, t->loc, "a size", out);
+}
+
+/* Only an input's first axis of N is one of samples; what else N makes the size of has as many elements in a last
+ * batch, which no other N would give it. */
+static int64_t declared_mark(const Elab *e, const Shape *s, int axis, const Ast *t,
+                             int64_t mark, bool is_input)
+{
+    bool first = is_input && is_batch_name(e, t);
+    for (int i = 0; i < axis; i++)
+        first = first && s->batch[i] <= 0;
+    return first ? 1 : mark ? BATCH_MIXED : 0;
 }
 
 bool type_eval(Elab *e, const Ast *type, Type *out, bool is_input)
@@ -66,12 +86,12 @@ bool type_eval(Elab *e, const Ast *type, Type *out, bool is_input)
     }
     for (int i = 0; i < type->n; i++) {
         const Ast *t = type->kid[i];
-        int64_t d;
+        int64_t d, mark;
         if (t->kind == AST_WILD) {
             diag_error(e->diag, t->loc, "the size of axis %d must be given here", i);
             return false;
         }
-        if (!known_dim(e, t, &d))
+        if (!known_dim(e, t, &d, &mark))
             return false;
         if (d < 1) {
             diag_error(e->diag, t->loc, "the size of axis %d is %lld; sizes are positive", i,
@@ -79,8 +99,7 @@ bool type_eval(Elab *e, const Ast *type, Type *out, bool is_input)
             return false;
         }
         out->shape.dim[i] = d;
-        out->shape.batch[i] = is_input && t->kind == AST_NAME && e->batch_name != NULL &&
-                              strcmp(t->name, e->batch_name) == 0;
+        out->shape.batch[i] = declared_mark(e, &out->shape, i, t, mark, is_input);
     }
     out->shape.rank = type->n;
     return shape_checked(e, type->loc, &out->shape);
@@ -127,13 +146,13 @@ static bool dim_match(Elab *e, const Check *c, const Ast *t, int axis)
     const Binding *b = t->kind == AST_NAME ? scope_find(scope, t->name) : NULL;
     const bool library = t->loc.file >= 0 && diag_is_library(e->diag, t->loc.file);
     if (t->kind == AST_NAME && b == NULL && global_find(e, t->name, library) == NULL) {
-        scope_bind(e, scope, t->name, value_int(is), c->at);
+        scope_bind(e, scope, t->name, batch_extent(e, c->shape, axis), c->at);
         scope_find(scope, t->name)->is_dim = true;
         return true;
     }
     const Value v = eval(e, t);
     int64_t should;
-    if (!value_to_int(e, &v, t->loc, "a size in a type", &should))
+    if (!value_whole(e, &v, t->loc, "a size in a type", &should))
         return false;
     return is == should || dim_conflict(e, c, t, b, axis, should);
 }
@@ -147,7 +166,7 @@ static bool dots_match(Elab *e, const Check *c, int n)
     if (b == NULL) {
         Value v[MAX_RANK];
         for (int i = 0; i < n; i++)
-            v[i] = value_int(s->dim[i]);
+            v[i] = batch_extent(e, s, i);
         scope_bind(e, scope, "...", value_list(e, n, v), c->at);
         scope_find(scope, "...")->is_dim = true;
         return true;

@@ -3,6 +3,13 @@
 
 #include <string.h>
 
+static void bind_batch(Elab *e)
+{
+    Value n = value_int(e->module->batch);
+    n.of_n = 1;
+    scope_bind(e, &e->frame->scope, e->batch_name, n, e->model->name_loc);
+}
+
 static bool entry_run_model(Elab *e, const char *graph, EntryKind entry)
 {
     e->entry = entry;
@@ -14,8 +21,7 @@ static bool entry_run_model(Elab *e, const char *graph, EntryKind entry)
     e->model_graph = e->b.graph;
     e->model_frame = frame_push(e, FRAME_MODEL, e->model, "", "");
     if (e->batch_name != NULL)
-        scope_bind(e, &e->frame->scope, e->batch_name, value_int(e->module->batch),
-                   e->model->name_loc);
+        bind_batch(e);
     exec_body(e, e->model->kid[0]);
     e->frame = NULL;
     return diag_errors(e->diag) == 0;

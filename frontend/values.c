@@ -236,7 +236,7 @@ void elab_not_static(Elab *e, const Value *v, SrcRange at, const char *what)
         diag_note(e->diag, h->loc, "'%s' is declared here", hyper);
 }
 
-bool value_to_int(Elab *e, const Value *v, SrcRange at, const char *what, int64_t *out)
+bool value_whole(Elab *e, const Value *v, SrcRange at, const char *what, int64_t *out)
 {
     *out = 0;
     if (v->kind == V_TENSOR) {
@@ -258,7 +258,19 @@ bool value_to_int(Elab *e, const Value *v, SrcRange at, const char *what, int64_
     return true;
 }
 
+bool value_to_int(Elab *e, const Value *v, SrcRange at, const char *what, int64_t *out)
+{
+    batch_decides(e, v, at, what);
+    return value_whole(e, v, at, what, out);
+}
+
 bool value_to_bool(Elab *e, const Value *v, SrcRange at, const char *what, bool *out)
+{
+    batch_decides(e, v, at, what);
+    return value_truth(e, v, at, what, out);
+}
+
+bool value_truth(Elab *e, const Value *v, SrcRange at, const char *what, bool *out)
 {
     *out = false;
     if (v->kind == V_TENSOR) {
@@ -355,8 +367,9 @@ bool value_to_shape(Elab *e, const Value *v, SrcRange at, bool wild, Shape *out)
     }
     for (int i = 0; i < n; i++) {
         int64_t d = -1;
-        if (list[i].kind != V_WILD && !value_to_int(e, &list[i], at, "a size", &d))
+        if (list[i].kind != V_WILD && !value_whole(e, &list[i], at, "a size", &d))
             return false;
+        out->batch[i] = batch_size_mark(e, &list[i]);
         if (d == -1 && wild) {
             seen = true;
         } else if (d < 1) {

@@ -30,7 +30,8 @@ Node *build(Builder *b, OpCode op, const Attrs *attrs, int n_in, Node *const *in
         n.attrs = *attrs;
     else
         attrs_default(op_info(op)->attrs, &n.attrs);
-    const ShapeContext c = {.arena = m->arena, .diag = m->diag, .loc = b->loc};
+    const ShapeContext c = {
+        .arena = m->arena, .diag = m->diag, .loc = b->loc, .samples = m->batch};
     Type type = {0};
     if (!op_info(op)->shape(&c, &n, &type))
         return NULL;
@@ -164,18 +165,11 @@ Node *build_reshape(Builder *b, Node *x, const Shape *shape)
     return build(b, OP_RESHAPE, &attrs, 1, &x);
 }
 
-/* Marks that the shape was given with where the rule found none; they must be of N samples, if N
- * is known. */
-static Node *add_marks(const Builder *b, Node *n, const Shape *shape)
+Node *build_mark(Node *n, const Shape *shape)
 {
-    const int64_t samples = b->graph->module->batch;
-    for (int i = 0; n && i < shape->rank; i++) {
-        const int64_t mark = shape->batch[i];
-        const bool fits =
-            samples ? mark * samples == shape->dim[i] : mark && shape->dim[i] % mark == 0;
-        if (fits && !n->type.shape.batch[i])
-            n->type.shape.batch[i] = mark;
-    }
+    for (int i = 0; n && i < shape->rank; i++)
+        if (!n->type.shape.batch[i])
+            n->type.shape.batch[i] = shape->batch[i];
     return n;
 }
 
@@ -186,7 +180,7 @@ Node *build_expand(Builder *b, Node *x, const Shape *shape)
     Attrs attrs;
     attrs_default(ATTR_dims, &attrs);
     attrs.dims.shape = ints_of(shape->rank, shape->dim);
-    return add_marks(b, build(b, OP_EXPAND, &attrs, 1, &x), shape);
+    return build_mark(build(b, OP_EXPAND, &attrs, 1, &x), shape);
 }
 
 Node *build_permute(Builder *b, Node *x, const int64_t *dims)
@@ -273,7 +267,7 @@ Node *build_iota(Builder *b, const Shape *shape, int64_t dim)
     attrs_default(ATTR_iota, &attrs);
     attrs.iota.shape = ints_of(shape->rank, shape->dim);
     attrs.iota.dim = dim;
-    return add_marks(b, build(b, OP_IOTA, &attrs, 0, NULL), shape);
+    return build_mark(build(b, OP_IOTA, &attrs, 0, NULL), shape);
 }
 
 Node *build_sum_to(Builder *b, Node *x, const Shape *shape)

@@ -34,6 +34,9 @@ Node *build_const(Builder *b, DType dtype, double value);                    /* 
 Node *build_full(Builder *b, DType dtype, const Shape *shape, double value); /* every element */
 Node *build_table(Builder *b, DType dtype, const Shape *shape, const double *data); /* copied */
 
+/* n with the marks of `shape` where the shape rule found none: no rule can infer those of an axis that is new. */
+Node *build_mark(Node *n, const Shape *shape);
+
 /* x itself where nothing changes.  expand and iota (and full) keep the shape's batch marks. */
 Node *build_cast(Builder *b, Node *x, DType to);
 Node *build_reshape(Builder *b, Node *x, const Shape *shape);

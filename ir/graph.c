@@ -96,6 +96,19 @@ Hyper *module_hyper(const Module *m, const char *name)
     return NULL;
 }
 
+void graph_set_whole(Graph *g, SrcRange at, const char *why)
+{
+    unsigned line, col;
+    if (g->whole)
+        return;
+    g->whole = why;
+    if (at.file < 0)
+        return;
+    diag_line_col(g->module->diag, at, &line, &col);
+    g->whole = arena_printf(g->module->arena, "%s:%u:%u: %s",
+                            diag_path(g->module->diag, at.file), line, col, why);
+}
+
 Output *graph_add_output(Graph *g, const Output *what)
 {
     Arena *a = g->module->arena;

@@ -123,9 +123,10 @@ struct Graph {
     int n_nodes, cap_nodes;
     Output *outputs;
     int n_outputs, cap_outputs;
-    Node *owner;              /* the LOOP whose body this is, or NULL */
-    Graph *outer;             /* and the graph that it stands in */
-    int depth;                /* loops around it */
+    Node *owner;       /* the LOOP whose body this is, or NULL */
+    Graph *outer;      /* and the graph that it stands in */
+    int depth;         /* loops around it */
+    const char *whole; /* why whole batches only, with the place; NULL: n_valid may be less */
     struct NameTable *names;  /* names in use, graph_append's; starts anew when n_nodes is 0 */
     struct LeafTable *leaves; /* inputs, states and the like by name: graph_leaf's */
 };
@@ -160,6 +161,8 @@ Hyper *module_add_hyper(Module *m, const Hyper *what);
 State *module_state(const Module *m, const char *name);
 Input *module_input(const Module *m, const char *name);
 Hyper *module_hyper(const Module *m, const char *name);
+/* The first reason stays. */
+void graph_set_whole(Graph *g, SrcRange at, const char *why);
 Output *graph_add_output(Graph *g, const Output *what);
 /* Appends a node whose fields are set already (name made unique: "x", "x.1", ...; NULL: the operator's text). */
 Node *graph_append(Graph *g, const Node *what);

@@ -14,6 +14,8 @@ static void print_extents(Text *out, const Shape *s, const Shape *inferred)
         text_add(out, i ? ", " : "");
         if (mark == expected)
             text_printf(out, "%lld", (long long)s->dim[i]);
+        else if (mark == BATCH_MIXED)
+            text_printf(out, "%lld*?", (long long)s->dim[i]);
         else
             text_printf(out, "%lld*%lld", (long long)(mark ? s->dim[i] / mark : s->dim[i]),
                         (long long)mark);
@@ -33,13 +35,13 @@ static void print_type(Text *out, const Type *t, const Shape *inferred)
 }
 
 /* What the reader will infer: for named leaves it is what the module declares, which is the node's own. */
-static Shape inferred_shape(Arena *a, const Node *n)
+static Shape inferred_shape(Arena *a, const Node *n, int64_t samples)
 {
     const OpInfo *info = op_info(n->op);
     Type type = {0};
     if (info->kind == KIND_LEAF)
         return info->attrs == ATTR_leaf ? n->type.shape : (Shape){0};
-    const ShapeContext silent = {.arena = a};
+    const ShapeContext silent = {.arena = a, .samples = samples};
     if (!info->shape(&silent, n, &type) || type.shape.rank != n->type.shape.rank)
         return (Shape){0};
     return type.shape;
@@ -58,9 +60,9 @@ static void print_order(Text *out, const IntList *order)
     text_add(out, order->n ? "]" : "");
 }
 
-void node_print(Text *out, const Node *n)
+static void print_node(Text *out, const Node *n, int64_t samples)
 {
-    const Shape inferred = inferred_shape(out->arena, n);
+    const Shape inferred = inferred_shape(out->arena, n, samples);
     text_printf(out, "%%%s = %s", n->name, op_info(n->op)->text);
     for (int i = 0; i < n->n_in; i++)
         text_printf(out, "%s%%%s", i ? ", " : " ", n->in[i]->name);
@@ -70,6 +72,11 @@ void node_print(Text *out, const Node *n)
     print_order(out, &n->order);
     text_add(out, " : ");
     print_type(out, &n->type, &inferred);
+}
+
+void node_print(Text *out, const Node *n)
+{
+    print_node(out, n, 0);
 }
 
 static void print_fault(Text *out, const Output *o)
@@ -112,7 +119,7 @@ static void print_lines(Text *out, const Graph *g, int depth)
 {
     graph_foreach (g, n) {
         indent(out, depth);
-        node_print(out, n);
+        print_node(out, n, g->module->batch);
         if (node_is_loop(n)) {
             text_add(out, " {\n");
             print_lines(out, n->body, depth + 1);
@@ -130,7 +137,12 @@ static void print_lines(Text *out, const Graph *g, int depth)
 
 void graph_print(Text *out, const Graph *g)
 {
-    text_printf(out, "graph @%s {\n", g->name);
+    text_printf(out, "graph @%s", g->name);
+    if (g->whole) {
+        text_add(out, " whole=");
+        text_quoted(out, g->whole);
+    }
+    text_add(out, " {\n");
     print_lines(out, g, 1);
     text_add(out, "}\n");
 }

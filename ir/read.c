@@ -26,7 +26,8 @@ static bool read_role(const char *word, StateRole *role)
     return false;
 }
 
-/* One axis: 32, or 32*3 for a batch axis of 32 samples with 3 elements each; *marked tells which. */
+/* One axis: 32, or 32*3 for a batch axis of 32 samples with 3 elements each, or 96*? for one that depends on the
+ * batch in another way; *marked tells which. */
 static bool read_axis(Reader *r, Shape *s, bool *marked)
 {
     int64_t n, k = 0;
@@ -37,12 +38,14 @@ static bool read_axis(Reader *r, Shape *s, bool *marked)
         return false;
     if (reader_accept(r, "*")) {
         *marked = true;
-        if (!reader_int(r, &k))
+        if (reader_accept(r, "?"))
+            k = BATCH_MIXED;
+        else if (!reader_int(r, &k))
             return false;
     }
-    if (n < 1 || k < 0 || (k > 0 && n > INT64_MAX / k))
+    if (n < 1 || k < BATCH_MIXED || (k > 0 && n > INT64_MAX / k))
         return reader_fail(r, "no extent of an axis");
-    s->dim[s->rank] = k ? n * k : n;
+    s->dim[s->rank] = k > 0 ? n * k : n;
     s->batch[s->rank++] = k;
     return true;
 }
@@ -329,7 +332,8 @@ static void leaf_marks(const Module *m, const Node *n, const bool *marked, Shape
 
 static bool infer_type(Reader *r, const Graph *g, Node *n, const bool *marked)
 {
-    const ShapeContext c = {.arena = r->arena, .diag = r->diag, .loc = n->loc};
+    const ShapeContext c = {
+        .arena = r->arena, .diag = r->diag, .loc = n->loc, .samples = g->module->batch};
     Type type = {0};
     if (!op_info(n->op)->shape(&c, n, &type)) {
         r->failed = true;
@@ -472,9 +476,12 @@ static bool read_graph(Reader *r, Module *m)
         return false;
     if (module_graph(m, name))
         return reader_fail(r, "graph @%s is defined twice", name);
+    Graph *g = graph_new(m, name);
+    if (reader_accept(r, "whole=") && !reader_string(r, &g->whole))
+        return false;
     if (!reader_expect(r, "{") || !reader_line_end(r))
         return false;
-    return read_lines(r, graph_new(m, name)) && reader_line_end(r);
+    return read_lines(r, g) && reader_line_end(r);
 }
 
 static bool read_item(Reader *r, Module *m)

@@ -4,11 +4,12 @@
 
 #include "ir/graph.h"
 
-/* Where a rule reports; diag NULL: silently (the verifier). */
+/* Where a rule reports; diag NULL: silently (the verifier).  samples: N, or 0 where it is not known. */
 typedef struct ShapeContext {
     Arena *arena;
     Diag *diag;
     SrcRange loc;
+    int64_t samples;
 } ShapeContext;
 
 /* Reports (unless silent) and returns false. */
@@ -24,6 +25,9 @@ typedef struct EinsumSpec {
 bool einsum_parse(const char *spec, EinsumSpec *out);
 /* Extent of a letter, from the operands' shapes. */
 int64_t einsum_extent(const EinsumSpec *s, const Shape *a, const Shape *b, char letter);
+
+/* Can an operator belong to a value that is made of indices and constants alone? */
+bool op_index_only(OpCode op);
 
 /* Of a window (or unwindow) over `rank` axes: how many of them have taps; tap[k]: the result's axis of the taps of
  * axis k, -1: none. */

@@ -52,8 +52,9 @@ int64_t einsum_extent(const EinsumSpec *s, const Shape *a, const Shape *b, char 
 static int64_t mark_of(const EinsumSpec *s, const Shape *a, const Shape *b, char letter)
 {
     const int ia = axis_of(s->a, s->n_a, letter), ib = axis_of(s->b, s->n_b, letter);
-    const int64_t ma = ia >= 0 ? a->batch[ia] : 0;
-    return ma ? ma : ib >= 0 ? b->batch[ib] : 0;
+    if (ia >= 0 && ib >= 0)
+        return mark_meet(a->batch[ia], b->batch[ib]);
+    return ia >= 0 ? a->batch[ia] : ib >= 0 ? b->batch[ib] : 0;
 }
 
 static bool letters_agree(const ShapeContext *c, const Node *n, const EinsumSpec *s)

@@ -19,6 +19,54 @@ static bool fail_broadcast(const ShapeContext *c, const Node *n, const Shape *a,
     return false;
 }
 
+bool op_index_only(OpCode op)
+{
+    const OpKind kind = op_info(op)->kind;
+    return kind == KIND_EXPR || (kind == KIND_VIEW && op != OP_WINDOW) || op == OP_CONST ||
+           op == OP_IOTA || op == OP_PAD || op == OP_DETACH;
+}
+
+/* Of indices and constants alone; looks at `left` nodes at most. */
+static bool index_only(const Node *n, int *left)
+{
+    if (!op_index_only(n->op) || --*left < 0)
+        return false;
+    for (int i = 0; i < n->n_in; i++)
+        if (!index_only(n->in[i], left))
+            return false;
+    return true;
+}
+
+/* The marks of operand i where others differ: 2 * N numbers may be those of two times N samples as well as of N samples
+ * with two elements each, so numbers that no data has gone into follow what they meet; passes/batch_use.c
+ * sees to it that they are the same then.  Of two such the finer mark counts. */
+static void follow_marks(const Node *n, int i, const Shape *x, Shape *joined)
+{
+    const Shape *y = &n->in[i]->type.shape;
+    bool asked = false; /* only where it matters */
+    bool x_follows = false, y_follows = false;
+    for (int k = 0; k < joined->rank; k++) {
+        const int kx = k - (joined->rank - x->rank), ky = k - (joined->rank - y->rank);
+        if (kx < 0 || ky < 0 || x->dim[kx] != y->dim[ky] || x->batch[kx] <= 0 ||
+            y->batch[ky] <= 0 || x->batch[kx] == y->batch[ky])
+            continue;
+        if (!asked) {
+            int left = 64;
+            x_follows = true;
+            for (int o = 0; o < i; o++)
+                x_follows = x_follows && index_only(n->in[o], &left);
+            left = 64;
+            y_follows = index_only(n->in[i], &left);
+            asked = true;
+        }
+        const int64_t finer = x->batch[kx] < y->batch[ky] ? x->batch[kx] : y->batch[ky];
+        joined->batch[k] = x_follows && y_follows ? finer
+                           : y_follows            ? x->batch[kx]
+                           : x_follows            ? y->batch[ky]
+                                                  : BATCH_MIXED;
+    }
+}
+
 static bool broadcast_all(const ShapeContext *c, const Node *n, Shape *out)
 {
     Shape s = n->in[0]->type.shape;
@@ -26,6 +74,7 @@ static bool broadcast_all(const ShapeContext *c, const Node *n, Shape *out)
         Shape joined;
         if (!shape_broadcast(&s, &n->in[i]->type.shape, &joined))
             return fail_broadcast(c, n, &s, i);
+        follow_marks(n, i, &s, &joined);
         s = joined;
     }
     *out = s;

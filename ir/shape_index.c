@@ -49,6 +49,15 @@ static bool index_within(const ShapeContext *c, const Node *n, int operand, cons
     return false;
 }
 
+/* Along an axis that x and the index go through side by side.  An index of fewer elements takes the first ones:
+ * fine where those are not samples of x. */
+static int64_t aligned_mark(const Shape *x, const Shape *index, int i)
+{
+    if (x->batch[i] == index->batch[i] && x->dim[i] == index->dim[i])
+        return index->batch[i];
+    return x->batch[i] || index->batch[i] ? BATCH_MIXED : 0;
+}
+
 bool shape_rule_gather(const ShapeContext *c, const Node *n, Type *type)
 {
     const Shape *x = &n->in[0]->type.shape, *index = &n->in[1]->type.shape;
@@ -59,8 +68,8 @@ bool shape_rule_gather(const ShapeContext *c, const Node *n, Type *type)
         !index_within(c, n, 0, index, dim))
         return false;
     for (int i = 0; i < index->rank; i++)
-        if (i != dim && !index->batch[i] && index->dim[i] == x->dim[i])
-            type->shape.batch[i] = x->batch[i];
+        if (i != dim)
+            type->shape.batch[i] = aligned_mark(x, index, i);
     return true;
 }
 
@@ -78,7 +87,13 @@ bool shape_rule_scatter(const ShapeContext *c, const Node *n, Type *type)
     if (n->in[2]->type.dtype != type->dtype)
         return shape_fail(c, "%s: updates are %s, but %s is added to", shape_op(n),
                           type_text(c->arena, &n->in[2]->type), type_text(c->arena, type));
-    return shape_need_integer(c, n, 1) && shape_need_number(c, n, 0) &&
-           need_axis(c, n, &type->shape, dim) && index_within(c, n, 0, index, dim) &&
-           index_within(c, n, 2, index, -1);
+    if (!shape_need_integer(c, n, 1) || !shape_need_number(c, n, 0) ||
+        !need_axis(c, n, &type->shape, dim) || !index_within(c, n, 0, index, dim) ||
+        !index_within(c, n, 2, index, -1))
+        return false;
+    for (int i = 0; i < index->rank; i++)
+        if (i != dim)
+            type->shape.batch[i] = mark_meet(aligned_mark(&type->shape, index, i),
+                                             aligned_mark(&n->in[2]->type.shape, index, i));
+    return true;
 }

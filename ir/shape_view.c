@@ -1,21 +1,13 @@
 /* Shape rules of the views and of pad.
  *
- * A batch mark m says that the axis is [samples * m] with samples outermost.  A view keeps the mark where
- * that is still so, with what m has become, and drops it where it is not. */
+ * A batch mark m says that the axis is [k, N, m] in one.  A view keeps the mark where that is still so, with
+ * what m has become; where it is not, every axis that the samples have gone into is BATCH_MIXED. */
 #include "ir/shape_rules.h"
 
 /* One group of axes [i, i_end) of the operand that has become axes [o, o_end) of the result. */
 typedef struct AxisGroup {
     int i, i_end, o, o_end;
 } AxisGroup;
-
-/* The first axis of more than one element; `end` if there is none. */
-static int leading_axis(const Shape *s, int from, int end)
-{
-    while (from < end && s->dim[from] == 1)
-        from++;
-    return from;
-}
 
 static int64_t product(const Shape *s, int from, int end)
 {
@@ -25,24 +17,48 @@ static int64_t product(const Shape *s, int from, int end)
     return n;
 }
 
-/* In the group, samples must be outermost before and after. */
-static void carry_mark(const Shape *x, const AxisGroup *g, Shape *out)
+/* The only axis of the group that depends on N; -1: none, -2: several, or one that is mixed already. */
+static int marked_axis(const Shape *x, const AxisGroup *g)
 {
-    const int lead = leading_axis(x, g->i, g->i_end);
-    const int to = leading_axis(out, g->o, g->o_end);
-    if (lead == g->i_end || to == g->o_end || x->batch[lead] == 0)
-        return;
-    for (int k = lead + 1; k < g->i_end; k++)
+    int found = -1;
+    for (int k = g->i; k < g->i_end; k++)
         if (x->batch[k])
-            return;
-    const int64_t per_sample = x->batch[lead] * product(x, lead + 1, g->i_end);
-    const int64_t inner = product(out, to + 1, g->o_end);
-    if (per_sample % inner == 0)
-        out->batch[to] = per_sample / inner;
+            found = found == -1 && x->batch[k] > 0 ? k : -2;
+    return found;
+}
+
+static void mix(const AxisGroup *g, Shape *out)
+{
+    for (int k = g->o; k < g->o_end; k++)
+        if (out->dim[k] > 1)
+            out->batch[k] = BATCH_MIXED;
+}
+
+/* The group's elements are [before, N, inner]: of the result's axes at most one can hold the N as [k, N, m]. */
+static void carry_mark(const Shape *x, const AxisGroup *g, int64_t samples, Shape *out)
+{
+    const int at = marked_axis(x, g);
+    if (at == -1)
+        return;
+    mix(g, out);
+    if (at == -2)
+        return;
+    const int64_t n = samples ? samples : x->dim[at] / x->batch[at];
+    const int64_t before = product(x, g->i, at) * (x->dim[at] / (n * x->batch[at]));
+    const int64_t inner = x->batch[at] * product(x, at + 1, g->i_end);
+    for (int k = g->o; k < g->o_end; k++) {
+        const int64_t left = product(out, g->o, k), right = product(out, k + 1, g->o_end);
+        if (before % left || inner % right ||
+            out->dim[k] != before / left * n * (inner / right))
+            continue;
+        for (int other = g->o; other < g->o_end; other++)
+            out->batch[other] = other == k ? inner / right : 0;
+        return;
+    }
 }
 
 /* Splits both shapes into the smallest groups of axes with equal products. */
-static void carry_marks(const Shape *x, Shape *out)
+static void carry_marks(const Shape *x, int64_t samples, Shape *out)
 {
     AxisGroup g = {0};
     while (g.i < x->rank || g.o < out->rank) {
@@ -62,7 +78,7 @@ static void carry_marks(const Shape *x, Shape *out)
         if (g.i_end == g.i + 1 && g.o_end == g.o + 1)
             out->batch[g.o] = x->batch[g.i];
         else
-            carry_mark(x, &g, out);
+            carry_mark(x, &g, samples, out);
         g.i = g.i_end;
         g.o = g.o_end;
     }
@@ -80,8 +96,16 @@ bool shape_rule_reshape(const ShapeContext *c, const Node *n, Type *type)
                           shape_text(c->arena, x), (long long)shape_count(x),
                           shape_text(c->arena, &type->shape),
                           (long long)shape_count(&type->shape));
-    carry_marks(x, &type->shape);
+    carry_marks(x, c->samples, &type->shape);
     return true;
+}
+
+/* What grows has no mark but the one that its maker gives it. */
+static void keep_marks(const Shape *x, Shape *out)
+{
+    const int lead = out->rank - x->rank;
+    for (int i = 0; i < out->rank; i++)
+        out->batch[i] = i >= lead && x->dim[i - lead] == out->dim[i] ? x->batch[i - lead] : 0;
 }
 
 bool shape_rule_expand(const ShapeContext *c, const Node *n, Type *type)
@@ -96,6 +120,7 @@ bool shape_rule_expand(const ShapeContext *c, const Node *n, Type *type)
                           "%s: %s does not expand to %s: only extents of 1 can grow, and only "
                           "leading axes can be new",
                           shape_op(n), shape_text(c->arena, x), shape_text(c->arena, &to));
+    keep_marks(x, &type->shape);
     return true;
 }
 
@@ -153,8 +178,8 @@ bool shape_rule_slice(const ShapeContext *c, const Node *n, Type *type)
                 shape_op(n), (long long)size, (long long)start, (long long)step, i,
                 shape_text(c->arena, x));
         type->shape.dim[i] = size;
-        if (start != 0 || step != 1 || size != x->dim[i])
-            type->shape.batch[i] = 0;
+        if ((start != 0 || step != 1 || size != x->dim[i]) && x->batch[i])
+            type->shape.batch[i] = BATCH_MIXED;
     }
     return true;
 }
@@ -184,8 +209,8 @@ bool shape_rule_pad(const ShapeContext *c, const Node *n, Type *type)
                 shape_op(n), i, shape_text(c->arena, x), (long long)start, (long long)step,
                 (long long)size);
         type->shape.dim[i] = size;
-        if (start != 0 || step != 1 || size != x->dim[i])
-            type->shape.batch[i] = 0;
+        if ((start != 0 || step != 1 || size != x->dim[i]) && x->batch[i])
+            type->shape.batch[i] = BATCH_MIXED;
     }
     return shape_fits(c, n, &type->shape);
 }

@@ -68,7 +68,7 @@ bool shape_rule_window(const ShapeContext *c, const Node *n, Type *type)
         const bool whole = tap[k] < 0 && a->window.start.v[k] == 0 &&
                            a->window.step.v[k] == 1 && a->window.size.v[k] == x->dim[k];
         type->shape.dim[taps + k] = a->window.size.v[k];
-        type->shape.batch[taps + k] = whole ? x->batch[k] : 0;
+        type->shape.batch[taps + k] = whole || !x->batch[k] ? x->batch[k] : BATCH_MIXED;
         if (tap[k] >= 0)
             type->shape.dim[tap[k]] = a->window.taps.v[k];
     }
@@ -96,7 +96,8 @@ bool shape_rule_unwindow(const ShapeContext *c, const Node *n, Type *type)
         const bool whole = tap[k] < 0 && a->window.start.v[k] == 0 &&
                            a->window.step.v[k] == 1 && a->window.size.v[k] == x->dim[taps + k];
         type->shape.dim[taps + k] = a->window.size.v[k];
-        type->shape.batch[taps + k] = whole ? x->batch[taps + k] : 0;
+        type->shape.batch[taps + k] =
+            whole || !x->batch[taps + k] ? x->batch[taps + k] : BATCH_MIXED;
     }
     return shape_fits(c, n, &type->shape);
 }

@@ -98,6 +98,19 @@ bool shape_equal(const Shape *a, const Shape *b)
            memcmp(a->dim, b->dim, (size_t)a->rank * sizeof a->dim[0]) == 0;
 }
 
+int64_t mark_meet(int64_t a, int64_t b)
+{
+    return a == b ? a : BATCH_MIXED;
+}
+
+bool shape_has_mixed(const Shape *s)
+{
+    for (int i = 0; i < s->rank; i++)
+        if (s->batch[i] == BATCH_MIXED)
+            return true;
+    return false;
+}
+
 bool shape_broadcast(const Shape *a, const Shape *b, Shape *out)
 {
     Shape s = {.rank = a->rank > b->rank ? a->rank : b->rank};
@@ -106,10 +119,13 @@ bool shape_broadcast(const Shape *a, const Shape *b, Shape *out)
         const int64_t da = ia < 0 ? 1 : a->dim[ia], db = ib < 0 ? 1 : b->dim[ib];
         if (da != db && da != 1 && db != 1)
             return false;
-        const int64_t ma = ia < 0 ? 0 : a->batch[ia], mb = ib < 0 ? 0 : b->batch[ib];
         s.dim[i] = da == 1 ? db : da;
         /* The mark of an operand that has the extent; an axis of one element repeated is not samples. */
-        s.batch[i] = da == s.dim[i] && ma ? ma : db == s.dim[i] ? mb : 0;
+        const bool has_a = ia >= 0 && da == s.dim[i], has_b = ib >= 0 && db == s.dim[i];
+        s.batch[i] = has_a && has_b ? mark_meet(a->batch[ia], b->batch[ib])
+                     : has_a        ? a->batch[ia]
+                     : has_b        ? b->batch[ib]
+                                    : 0;
     }
     *out = s;
     return true;

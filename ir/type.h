@@ -40,9 +40,16 @@ DType dtype_join(DType a, DType b);
 /* Is v one of its values?  Reals are rounded: any v is. */
 bool dtype_holds(DType t, double v);
 
-/* dim: extents.  batch: 0, or, where the axis comes from the batch size N, how many consecutive elements of
- * the axis belong to one sample: the axis then is [N * batch] with samples outermost, and only its first
- * n_valid * batch elements count in evaluation. */
+/* dim: extents.  batch says what is known of how an axis depends on the batch size N.
+ *   0             it does not
+ *   m > 0         the axis is [k, N, m] in one: k times over (k = dim / (N * m), mostly 1) all samples with m
+ *                 consecutive elements each; of each N * m elements the first n_valid * m count in evaluation
+ *   BATCH_MIXED   it does, and nothing better is proven: the program is one for whole batches, see
+ *                 passes/batch_use.c */
+enum {
+    BATCH_MIXED = -1
+};
+
 typedef struct Shape {
     int rank;
     int64_t dim[MAX_RANK];
@@ -65,8 +72,11 @@ Shape shape_scalar(void);
 int64_t shape_count(const Shape *s);
 /* Same rank and extents (batch marks are not compared). */
 bool shape_equal(const Shape *a, const Shape *b);
-/* NumPy's rules; false if they do not broadcast.  Keeps batch marks. */
+/* NumPy's rules; false if they do not broadcast.  Marks that differ where both have the extent give BATCH_MIXED. */
 bool shape_broadcast(const Shape *a, const Shape *b, Shape *out);
+/* The mark of an axis where two values with these marks meet element by element. */
+int64_t mark_meet(int64_t a, int64_t b);
+bool shape_has_mixed(const Shape *s);
 /* Elements of each axis' step in row-major order. */
 void shape_strides(const Shape *s, int64_t *stride);
 bool type_equal(const Type *a, const Type *b);

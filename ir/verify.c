@@ -134,7 +134,7 @@ static Interval join(Interval a, Interval b)
 
 static const char *check_type(const Check *c, const Node *n)
 {
-    const ShapeContext silent = {.arena = c->scratch};
+    const ShapeContext silent = {.arena = c->scratch, .samples = c->module->batch};
     Type expected = {0};
     const char *bad = node_is_loop(n) ? loop_check(n, c->module->arena) : NULL;
     if (bad)
@@ -153,7 +153,7 @@ static const char *check_marks(const Check *c, const Node *n)
 {
     const Shape *s = &n->type.shape;
     for (int i = 0; i < s->rank; i++)
-        if (s->batch[i] < 0 || (s->batch[i] && s->dim[i] % s->batch[i]))
+        if (s->batch[i] < BATCH_MIXED || (s->batch[i] > 0 && s->dim[i] % s->batch[i]))
             return fail_node(c, n, "a batch mark does not divide its axis");
     return NULL;
 }

@@ -1,4 +1,5 @@
-/* The last batch of a data set is not full: evaluation sees only its first n_valid samples.
+/* The last batch of a data set is not full: evaluation sees only its first n_valid samples.  Only graphs for which
+ * that is proven (batch_use.c) see such batches.
  *
  * Whatever reduces over an axis that comes from N gets, in place of the padding rows, the element that changes
  * nothing: 0 for sums and contractions, the lowest or highest value for maxima and minima.  A where, not a
@@ -10,10 +11,12 @@
 
 #include "ir/loop.h"
 #include "ir/shape.h"
+#include "passes/batch.h"
 #include "passes/rewrite.h"
 
 typedef struct Masking {
-    bool whole;    /* train, init: every sample counts */
+    bool
+        whole; /* train, init, and what batch_judge finds to be for whole batches only: every sample counts */
     Node *n_valid; /* f64[]; made on first use */
 } Masking;
 
@@ -24,16 +27,23 @@ static Node *n_valid_of(Builder *b, Masking *m)
     return m->n_valid;
 }
 
-/* bool [1, .., extent, .., 1]: the first n_valid * mark elements of the axis. */
+/* bool [1, .., extent, .., 1]: the first n_valid * mark elements of the axis; of each N * mark where the samples lie
+ * in it several times over. */
 static Node *valid_along(Builder *b, Masking *m, const Shape *s, int axis)
 {
     Shape line = {.rank = s->rank};
     for (int i = 0; i < s->rank; i++)
         line.dim[i] = i == axis ? s->dim[i] : 1;
+    line.batch[axis] = s->batch[axis];
     Node *count = build_cast(b, n_valid_of(b, m), DT_I64);
     if (s->batch[axis] > 1)
         count = build2(b, OP_MUL, count, build_const(b, DT_I64, (double)s->batch[axis]));
-    return build2(b, OP_LT, build_iota(b, &line, axis), count);
+    Node *i = build_iota(b, &line, axis);
+    if (batch_times(b->graph, s, axis) > 1) {
+        const int64_t block = s->batch[axis] * b->graph->module->batch;
+        i = build2(b, OP_MOD, i, build_const(b, DT_I64, (double)block));
+    }
+    return build2(b, OP_LT, i, count);
 }
 
 /* x, with `fill` in the padding of each axis named by the bit set `axes`. */
@@ -44,7 +54,7 @@ static Node *mask_axes(Builder *b, Masking *m, Node *x, unsigned axes, double fi
     Node *valid = NULL;
     b->hint = arena_printf(b->graph->module->arena, "%s.valid", x->name);
     for (int i = 0; i < s->rank; i++)
-        if (axes >> i & 1 && s->batch[i]) {
+        if (axes >> i & 1 && s->batch[i] > 0) {
             Node *here = valid_along(b, m, s, i);
             valid = valid ? build2(b, OP_AND, valid, here) : here;
         }
@@ -99,7 +109,7 @@ static unsigned summed_axes(const EinsumSpec *s, int i)
 static bool has_marked(const Shape *s, unsigned axes)
 {
     for (int i = 0; i < s->rank; i++)
-        if (axes >> i & 1 && s->batch[i])
+        if (axes >> i & 1 && s->batch[i] > 0)
             return true;
     return false;
 }
@@ -133,17 +143,18 @@ static void mask_scatter(Builder *b, Masking *m, Node *n)
 
 static Node *count_of(Builder *b, Masking *m, const Node *n)
 {
+    const Graph *g = b->graph;
     const Shape *s = &n->in[0]->type.shape;
     const IntList *dims = &n->attrs.axes.dims;
     double k = 1;
     Node *valid = NULL;
     for (int i = 0; i < dims->n; i++) {
         const int64_t d = dims->v[i];
-        if (m->whole || !s->batch[d]) {
+        if (m->whole || s->batch[d] <= 0) {
             k *= (double)s->dim[d];
             continue;
         }
-        k *= (double)s->batch[d];
+        k *= (double)(s->batch[d] * batch_times(g, s, (int)d));
         Node *v = n_valid_of(b, m);
         valid = valid ? build2(b, OP_MUL, valid, v) : v;
     }
@@ -182,7 +193,10 @@ void mask_batch(Module *m)
 {
     for (int i = 0; i < m->n_graphs; i++) {
         const char *name = m->graphs[i]->name;
-        Masking masking = {.whole = !strcmp(name, "train") || !strcmp(name, "init")};
+        const bool always = !strcmp(name, "train") || !strcmp(name, "init");
+        if (!always && m->batch != 1)
+            batch_judge(m->graphs[i]);
+        Masking masking = {.whole = always || m->graphs[i]->whole};
         rewrite_graph(m->graphs[i], mask_step, &masking);
     }
     m->stage = "masked";

@@ -211,6 +211,12 @@ static bool plan_entries(hftac_array *a)
     return true;
 }
 
+static const char *whole_of(const hftac_array *a, int which)
+{
+    const HftacEntry *e = a->plans[which].entry;
+    return e && e->whole ? text_of(a, e->whole) : NULL;
+}
+
 static void describe_array(hftac_array *a, int32_t threads)
 {
     const Model *m = a->m;
@@ -232,6 +238,8 @@ static void describe_array(hftac_array *a, int32_t threads)
     d->can_train = a->plans[HFTAC_ENTRY_TRAIN].entry != NULL;
     d->can_evaluate = a->plans[HFTAC_ENTRY_EVAL].entry != NULL;
     d->can_predict = a->plans[HFTAC_ENTRY_PREDICT].entry != NULL;
+    d->evaluate_whole = whole_of(a, HFTAC_ENTRY_EVAL);
+    d->predict_whole = whole_of(a, HFTAC_ENTRY_PREDICT);
     d->state_bytes_per_model = m->variant->state_bytes;
     d->scratch_bytes_per_thread = m->info->scratch_bytes;
 }

@@ -109,6 +109,8 @@ void hft_run_entry(hftac_array *a, int which, Partition *p, const unsigned char 
 /* Gives initial values to every flagged model that has none. */
 void hft_initialize_models(hftac_array *a, const unsigned char *wanted);
 void hft_initialize_model(hftac_array *a, int32_t model);
+/* Fails if the entry takes whole batches only and `samples` end in a partial one. */
+hftac_status hft_check_partial(const hftac_array *a, int which, int64_t samples);
 /* Every input that the entry reads has been fed, with at least `samples` samples. */
 hftac_status hft_check_fed(const hftac_array *a, int which, int64_t samples);
 void hft_set_state(hftac_array *a, int32_t model, hftac_model_state state);

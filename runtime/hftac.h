@@ -110,6 +110,9 @@ typedef struct hftac_description {
     /* Bytes: state and results grow with the models in use, scratch with threads. */
     uint64_t state_bytes, shared_bytes, scratch_bytes, input_bytes, output_bytes, total_bytes;
     uint64_t state_bytes_per_model, scratch_bytes_per_thread;
+    /* Why evaluation, or prediction, takes whole batches of N samples only, with the place in the source; NULL:
+     * n_valid may be less. */
+    const char *evaluate_whole, *predict_whole;
 } hftac_description;
 
 /* NULL for NULL, as all descriptions below: they return NULL for what does not exist. */
@@ -296,7 +299,8 @@ HFTAC_TRY hftac_read_epoch_metric(const hftac_array *array, hftac_metric metric,
 
 /* ---- Evaluation and prediction, batch by batch ---- */
 
-/* begin clears the accumulators, each step adds the first n_valid of the N samples fed, end
+/* begin clears the accumulators, each step adds the first n_valid of the N samples fed (HFTAC_DATA if the program
+ * takes whole batches only and n_valid is less: evaluate_whole), end
  * computes the metrics. running_only: leave out models that do not run (their metrics keep
  * their values).  A bad label or index is an error, HFTAC_DATA, that names model, sample and
  * value. */
@@ -360,6 +364,10 @@ HFTAC_TRY hftac_data_open(const hftac_array *array, const char *path,
 HFTAC_TRY hftac_data_from_memory(const hftac_array *array, const hftac_tensor *tensors,
                                  int32_t n_tensors, const hftac_data_options *options,
                                  hftac_data **data);
+/* Whether the data set can be trained on, evaluated or predicted with, as far as its size tells: a program that takes
+ * whole batches only (see hftac_description) refuses others before anything has run. */
+HFTAC_TRY hftac_data_check(const hftac_array *array, const hftac_data *data,
+                           hftac_purpose purpose);
 /* Samples first .. first + count - 1 of `whole` as a data set of its own; `whole` must stay
  * open meanwhile. */
 HFTAC_TRY hftac_data_slice(const hftac_data *whole, int64_t first, int64_t count,

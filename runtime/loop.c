@@ -102,7 +102,21 @@ hftac_status hft_loop_check(const hftac_array *a, const hftac_data *data, int en
         return hft_fail(HFTAC_USAGE, "the data set was opened for another array");
     if (!a->plans[entry].entry)
         return hft_fail(HFTAC_USAGE, "%s was compiled without %s", a->path, what);
-    return HFTAC_OK;
+    return entry == HFTAC_ENTRY_TRAIN ? HFTAC_OK : hft_check_partial(a, entry, data->samples);
+}
+
+hftac_status hftac_data_check(const hftac_array *a, const hftac_data *data,
+                              hftac_purpose purpose)
+{
+    switch (purpose) {
+    case HFTAC_FOR_TRAINING:
+        return hft_loop_check(a, data, HFTAC_ENTRY_TRAIN, "training");
+    case HFTAC_FOR_EVALUATION:
+        return hft_loop_check(a, data, HFTAC_ENTRY_EVAL, "evaluation");
+    case HFTAC_FOR_PREDICTION:
+        return hft_loop_check(a, data, HFTAC_ENTRY_PREDICT, "prediction");
+    }
+    return hft_fail(HFTAC_USAGE, "%d is no purpose", (int)purpose);
 }
 
 static hftac_status report_progress(const Loop *l, hftac_callback *callback, void *context,

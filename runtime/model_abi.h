@@ -219,7 +219,8 @@ typedef struct HftacEntry {
     uint32_t kind; /* HFTAC_ENTRY_*; each at most once in a variant */
     uint32_t first_result, n_results;
     uint32_t first_step, n_steps;
-    uint32_t reserved;
+    /* Why it is right for whole batches only, with the place in the source; 0: n_valid may be less. */
+    HftacText whole;
     uint64_t input_mask[HFTAC_MAX_INPUTS / 64]; /* bit i: reads input i */
 } HftacEntry;
 

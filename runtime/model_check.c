@@ -259,7 +259,8 @@ static bool check_kernel(Check *c, const HftacKernel *k)
 static bool check_entry(Check *c, const HftacEntry *e)
 {
     const uint32_t n_inputs = count(c, HFTAC_SECTION_INPUTS);
-    if (!check_rows(c, HFTAC_SECTION_RESULTS, e->first_result, e->n_results) ||
+    if (!check_text(c, e->whole) ||
+        !check_rows(c, HFTAC_SECTION_RESULTS, e->first_result, e->n_results) ||
         !check_rows(c, HFTAC_SECTION_STEPS, e->first_step, e->n_steps))
         return false;
     for (uint32_t i = 0; i < HFTAC_MAX_INPUTS; i++)

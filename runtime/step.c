@@ -249,6 +249,21 @@ static void take_train_results(hftac_array *a, int32_t model)
 
 /* ---- Public: training ---- */
 
+hftac_status hft_check_partial(const hftac_array *a, int which, int64_t samples)
+{
+    const char *whole =
+        which == HFTAC_ENTRY_PREDICT ? a->about.predict_whole : a->about.evaluate_whole;
+    const int64_t batch = a->m->info->batch;
+    if (!whole || which == HFTAC_ENTRY_TRAIN || samples % batch == 0)
+        return HFTAC_OK;
+    return hft_fail(HFTAC_DATA,
+                    "%s, so %s takes whole batches only: %" PRId64
+                    " samples are no multiple of N = %" PRId64
+                    "; give a multiple, or compile for a batch size that divides them",
+                    whole, which == HFTAC_ENTRY_PREDICT ? "prediction" : "evaluation", samples,
+                    batch);
+}
+
 static hftac_status check_entry(const hftac_array *a, int which, int64_t n_valid)
 {
     static const char *const names[HFTAC_N_ENTRIES] = {
@@ -261,7 +276,8 @@ static hftac_status check_entry(const hftac_array *a, int which, int64_t n_valid
         return hft_fail(HFTAC_USAGE,
                         "n_valid is %" PRId64 ", a batch has 1 to %" PRId64 " samples", n_valid,
                         a->m->info->batch);
-    return hft_check_fed(a, which, n_valid);
+    const hftac_status s = hft_check_partial(a, which, n_valid);
+    return s ? s : hft_check_fed(a, which, n_valid);
 }
 
 hftac_status hftac_train_step(hftac_array *a)

@@ -391,6 +391,25 @@ static Sets open_sets(const Run *run)
     return s;
 }
 
+/* What will be asked for at the end is refused at the beginning. */
+static void check_set(const Run *run, const char *path, hftac_purpose purpose)
+{
+    const hftac_data_options options = {.purpose = purpose};
+    hftac_data *data;
+    check(hftac_data_open(run->a, path, &options, &data));
+    check(hftac_data_check(run->a, data, purpose));
+    hftac_data_close(data);
+}
+
+static void check_sets(const Run *run, bool measures)
+{
+    const Options *o = run->o;
+    if (o->test && measures && hftac_describe(run->a)->evaluate_whole)
+        check_set(run, o->test, HFTAC_FOR_EVALUATION);
+    if (o->predict && hftac_describe(run->a)->predict_whole)
+        check_set(run, o->test ? o->test : o->train, HFTAC_FOR_PREDICTION);
+}
+
 static void close_sets(Sets *s)
 {
     hftac_data_close(s->valid);
@@ -450,6 +469,8 @@ static bool train_epoch(Run *run, const Sets *s, bool *said)
 static void train(Run *run)
 {
     Sets s = open_sets(run);
+    if (s.valid)
+        check(hftac_data_check(run->a, s.valid, HFTAC_FOR_EVALUATION));
     check(hftac_set_plan(run->a, run->epochs, 0));
     for (int b = 0; run->o->only >= 0 && b < hftac_model_count(run->a); b++)
         if (b != run->o->only)
@@ -546,6 +567,7 @@ int main(int argc, char **argv)
                .report = report_open(&o, a, &h, argc, argv),
                .epochs = o.epochs >= 0 ? o.epochs : hftac_describe(a)->epochs};
     const bool measures = !predicts_only(a);
+    check_sets(&run, measures);
     if (o.train && measures)
         train(&run);
     if (o.test && measures && !interrupted)

@@ -504,6 +504,10 @@ static void info_text(const hftac_array *a, const hftac_description *d)
         print_shape(out->type, out->rank, out->dims);
         putchar('\n');
     }
+    if (d->evaluate_whole)
+        printf("evaluation takes whole batches only: %s\n", d->evaluate_whole);
+    if (d->predict_whole)
+        printf("prediction takes whole batches only: %s\n", d->predict_whole);
     printf("memory: state %llu bytes a model, shared %llu, scratch %llu a thread\n",
            (unsigned long long)d->state_bytes_per_model, (unsigned long long)d->shared_bytes,
            (unsigned long long)d->scratch_bytes_per_thread);
@@ -516,6 +520,11 @@ static json_t *shape_json(const char *name, hftac_type type, int rank, const int
         json_array_append_new(list, json_integer((json_int_t)dims[i]));
     return json_pack("{s:s, s:s, s:o}", "name", name, "type", hftac_type_text(type), "shape",
                      list);
+}
+
+static json_t *text_json(const char *text)
+{
+    return text ? json_string(text) : json_null();
 }
 
 static void info_json(const hftac_array *a, const hftac_description *d)
@@ -550,6 +559,8 @@ static void info_json(const hftac_array *a, const hftac_description *d)
         (json_int_t)d->batch, "epochs", (json_int_t)d->epochs, "state_bytes_per_model",
         (json_int_t)d->state_bytes_per_model, "inputs", inputs, "hypers", hypers, "parameters",
         params, "metrics", metrics, "outputs", outputs);
+    json_object_set_new(all, "evaluate_whole", text_json(d->evaluate_whole));
+    json_object_set_new(all, "predict_whole", text_json(d->predict_whole));
     json_dumpf(all, stdout, JSON_INDENT(1));
     putchar('\n');
     json_decref(all);

@@ -185,6 +185,12 @@ static const Call *user_call(const Diag *d)
     return NULL;
 }
 
+SrcRange diag_user_place(const Diag *d, SrcRange at)
+{
+    const Call *call = at.file < 0 || diag_is_library(d, at.file) ? user_call(d) : NULL;
+    return call ? call->at : at;
+}
+
 static void report(Diag *d, const char *level, SrcRange at, const char *text)
 {
     if (d->hushed) {

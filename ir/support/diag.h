@@ -60,6 +60,8 @@ void diag_unhush(Diag *d, int before);
  * library is reported at the innermost user place on the stack, followed by a note at the place itself. */
 void diag_push_call(Diag *d, SrcRange call, const char *callee);
 void diag_pop_call(Diag *d);
+/* `at`, or the innermost user place on the stack if `at` is in the library. */
+SrcRange diag_user_place(const Diag *d, SrcRange at);
 
 /* "did you mean": the candidate closest to `word` (edit distance at most a third of its length), or NULL. */
 const char *diag_closest(const char *word, const char *const *candidates, int n);

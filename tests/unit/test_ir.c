@@ -293,12 +293,17 @@ static void test_reshape_marks(void)
     CHECK_TEXT(marks(&f, reshaped(&f, x, 3, (int64_t[]){64, 5, 4})), "2 0 0");
     CHECK_TEXT(marks(&f, reshaped(&f, x, 4, (int64_t[]){1, 32, 1, 40})), "0 1 0 0");
     CHECK_TEXT(marks(&f, reshaped(&f, x, 4, (int64_t[]){32, 5, 8, 1})), "1 0 0 0");
-    /* 8 samples in the outer axis' elements: not samples outermost. */
-    CHECK_TEXT(marks(&f, reshaped(&f, x, 2, (int64_t[]){4, 320})), "0 0");
+    /* 8 samples in the outer axis' elements: samples along no axis. */
+    CHECK_TEXT(marks(&f, reshaped(&f, x, 2, (int64_t[]){4, 320})), "-1 -1");
     Node *t = build_permute(&f.b, x, (int64_t[]){1, 0, 2});
     CHECK_TEXT(type_of(&f, t), "f32[5, 32, 8]");
     CHECK_TEXT(marks(&f, t), "0 1 0");
-    CHECK_TEXT(marks(&f, reshaped(&f, t, 2, (int64_t[]){160, 8})), "0 0");
+    /* Five times all samples; then each of them, in two axes, in one again. */
+    Node *five = reshaped(&f, t, 2, (int64_t[]){160, 8});
+    CHECK_TEXT(marks(&f, five), "1 0");
+    CHECK_TEXT(marks(&f, reshaped(&f, five, 3, (int64_t[]){5, 32, 8})), "0 1 0");
+    CHECK_TEXT(marks(&f, reshaped(&f, five, 1, (int64_t[]){1280})), "8");
+    CHECK_TEXT(marks(&f, reshaped(&f, five, 2, (int64_t[]){32, 40})), "-1 -1");
     CHECK_TEXT(marks(&f, reshaped(&f, t, 2, (int64_t[]){5, 256})), "0 8");
     CHECK(reshaped(&f, x, 3, (int64_t[]){32, 5, 8}) == x);
     CHECK(reshaped(&f, x, 2, (int64_t[]){32, 41}) == NULL &&
@@ -333,7 +338,7 @@ static void test_views(void)
     CHECK_TEXT(marks(&f, s), "1 0");
     CHECK_TEXT(marks(&f, build_slice(&f.b, x, (int64_t[]){1, 0}, (int64_t[]){1, 1},
                                      (int64_t[]){31, 10})),
-               "0 0");
+               "-1 0");
     CHECK(build_slice(&f.b, x, (int64_t[]){0, 9}, (int64_t[]){1, -3}, (int64_t[]){32, 5}) ==
               NULL &&
           says(&f,
