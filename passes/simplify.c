@@ -120,11 +120,12 @@ static Node *first_equal(Simplifier *s, Node *n)
     return e->node;
 }
 
+/* Identities first: what they make of an operator (a square root of a power) is then folded as it would run. */
 static Node *one_step(Builder *b, Node *n)
 {
-    Node *v = fold_constant(b, n);
+    Node *v = apply_identity(b, n);
     if (v == n)
-        v = apply_identity(b, n);
+        v = fold_constant(b, n);
     return v && type_identical(&v->type, &n->type) ? v : n;
 }
 

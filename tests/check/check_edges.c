@@ -3,7 +3,8 @@
  * FILE is what tests/edges/write_functions.py wrote: cases as .hdl, their operands and PyTorch's results.  Values and gradients that
  * are not finite never leave a training step, so the step's graph is made an entry for prediction here, whose
  * outputs are what the step computes: each case's value y, its buffers, and the gradients of sum(w y).  Many cases
- * share a program.
+ * share a program.  Those of scalar functions run a second time with constants as operands: what the compiler
+ * computes itself has the same edges.
  *
  * STD and BUILTINS are frontend/std and frontend/builtins.def: a function or layer that has no case fails (check_edges_names.c). */
 #include "tests/check/check_edges.h"
@@ -190,13 +191,36 @@ static bool turn_outputs(Turn *t, int from, int to)
     return true;
 }
 
+/* Parameters become tables of their values, so that the compiler computes all that it can. */
+static void fold_operands(Turn *t, int from, int to)
+{
+    for (int i = 0; i < t->g->n; i++)
+        for (int k = from; k < to; k++) {
+            const Tensor *x = &t->g->tensor[i];
+            const char *name = tensor_of(x, k);
+            char state[192];
+            snprintf(state, sizeof state, "c%d_%s", k, name ? name : "");
+            if (!name || is_result(name) || !module_state(t->module, state))
+                continue;
+            Node *leaf = build_state(&t->b, state);
+            double *v = malloc((size_t)x->count * sizeof *v);
+            for (int64_t e = 0; e < x->count; e++)
+                v[e] = ((const float *)x->values)[e];
+            graph_replace(t->step, leaf, build_table(&t->b, DT_F32, &leaf->type.shape, v));
+            free(v);
+        }
+    graph_sort(t->step);
+}
+
 /* The module with its first values and the step, renamed. */
-static bool turn(const Golden *g, Module *m, int from, int to, Text *out)
+static bool turn(const Golden *g, Module *m, int from, int to, bool folded, Text *out)
 {
     Turn t = {.g = g, .module = m, .step = module_graph(m, "train")};
     t.b = (Builder){.graph = t.step, .loc = SRC_NONE};
     if (!turn_outputs(&t, from, to))
         return false;
+    if (folded)
+        fold_operands(&t, from, to);
     graph_drop_dead(t.step);
     t.step->name = "predict";
     int n = 0;
@@ -209,7 +233,7 @@ static bool turn(const Golden *g, Module *m, int from, int to, Text *out)
     return true;
 }
 
-static hftac_array *compile(const Golden *g, const Source *s, int from, int to)
+static hftac_array *compile(const Golden *g, const Source *s, int from, int to, bool folded)
 {
     char *text = emit_text(s->text, "ir");
     if (!text)
@@ -221,7 +245,7 @@ static hftac_array *compile(const Golden *g, const Source *s, int from, int to)
     Text out;
     text_init(&out, arena);
     hftac_array *a = NULL;
-    if (m && turn(g, m, from, to, &out))
+    if (m && turn(g, m, from, to, folded, &out))
         a = compile_ir(out.s, 1);
     arena_free(arena);
     free(text);
@@ -263,7 +287,7 @@ static bool same(float a, float g, double relative, double absolute, bool signs)
 static double setting(const json_t *c, const char *key, double otherwise)
 {
     const json_t *v = json_object_get(c, key);
-    return v ? json_number_value(v) : otherwise;
+    return json_is_boolean(v) ? json_is_true(v) : v ? json_number_value(v) : otherwise;
 }
 
 /* The operands' values at flat position i of a result of as many elements, for a message. */
@@ -313,14 +337,19 @@ static bool compare(hftac_array *a, const Golden *g, const json_t *c, int number
     return !bad;
 }
 
-static void run(const Golden *g, const json_t *cases, int from, int to, int *failed)
+typedef struct Score {
+    int passed, failed;
+} Score;
+
+static void run(const Golden *g, const json_t *cases, int from, int to, bool folded,
+                Score *score)
 {
     static Source s;
     write_program(&s, g, cases, from, to);
-    hftac_array *a = compile(g, &s, from, to);
+    hftac_array *a = compile(g, &s, from, to, folded);
     if (!a) {
         printf("FAILED: cases %d to %d do not compile\n", from, to - 1);
-        *failed += to - from;
+        score->failed += to - from;
         return;
     }
     load(a, g, from, to);
@@ -332,9 +361,28 @@ static void run(const Golden *g, const json_t *cases, int from, int to, int *fai
             if (name && is_result(name) && !is_alternative(name))
                 ok &= compare(a, g, json_array_get(cases, (size_t)k), k, &g->tensor[i]);
         }
-        *failed += !ok;
+        score->passed += ok;
+        score->failed += !ok;
     }
     hftac_close(a);
+}
+
+/* Of the cases of that name (NULL: all); of those whose operands may be constants, if `folded`. */
+static void run_all(const Golden *g, const json_t *cases, const char *only, bool folded,
+                    Score *score)
+{
+    const int n = (int)json_array_size(cases);
+    int from = 0;
+    for (int i = 0; i <= n; i++) {
+        const json_t *c = i < n ? json_array_get(cases, (size_t)i) : NULL;
+        const bool wanted = c && (!only || !strcmp(only, case_name(c))) &&
+                            (!folded || setting(c, "fold", 0) != 0);
+        if (i > from && (!wanted || i - from == PER_PROGRAM)) {
+            run(g, cases, from, i, folded, score);
+            from = i;
+        }
+        from = wanted ? from : i + 1;
+    }
 }
 
 int main(int argc, char **argv)
@@ -344,25 +392,16 @@ int main(int argc, char **argv)
     check_begin(argv[0]);
     Golden g = golden_read(argv[1]);
     json_t *cases = golden_json(&g, "cases");
-    const int n = (int)json_array_size(cases);
-    int failed = 0, ran = 0;
-    for (int from = 0; from < n;) {
-        int to = from + 1;
-        const bool wanted =
-            argc < 5 || !strcmp(argv[4], case_name(json_array_get(cases, (size_t)from)));
-        while (argc < 5 && to < n && to - from < PER_PROGRAM)
-            to++;
-        if (wanted) {
-            run(&g, cases, from, to, &failed);
-            ran += to - from;
-        }
-        from = to;
-    }
-    if (argc < 5)
-        failed += edges_without_case(cases, argv[2], argv[3]);
-    printf("%d cases, %d failed (PyTorch %s)\n", ran, failed, golden_text(&g, "torch"));
+    const char *only = argc > 4 ? argv[4] : NULL;
+    Score score = {0, 0};
+    run_all(&g, cases, only, false, &score);
+    run_all(&g, cases, only, true, &score);
+    if (!only)
+        score.failed += edges_without_case(cases, argv[2], argv[3]);
+    printf("%d passed, %d failed (PyTorch %s)\n", score.passed, score.failed,
+           golden_text(&g, "torch"));
     json_decref(cases);
     golden_free(&g);
     check_end();
-    return failed || !ran;
+    return score.failed || !score.passed;
 }
