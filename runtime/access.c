@@ -2,15 +2,29 @@
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "runtime/array.h"
+#include "runtime/door.h"
 
 /* ---- Doors ---- */
 
-hftac_status hft_check_slot(const hftac_array *a, int32_t model)
+hftac_status hft_check_array(const hftac_array *a)
 {
     if (!a)
         return hft_fail(HFTAC_USAGE, "array is NULL");
+    if (a->process != getpid())
+        return hft_fail(HFTAC_USAGE,
+                        "%s was opened by process %ld: its threads are not in this one, which "
+                        "can only close the array and open it again",
+                        a->path, (long)a->process);
+    return HFTAC_OK;
+}
+
+hftac_status hft_check_slot(const hftac_array *a, int32_t model)
+{
+    if (hft_check_array(a))
+        return HFTAC_USAGE;
     if (model < 0 || model >= a->n)
         return hft_fail(HFTAC_USAGE, "there is no model %d: models are 0 to %d", model,
                         a->n - 1);
@@ -20,8 +34,8 @@ hftac_status hft_check_slot(const hftac_array *a, int32_t model)
 hftac_status hft_check_handle(const hftac_array *a, int32_t handle, int32_t count,
                               const char *what)
 {
-    if (!a)
-        return hft_fail(HFTAC_USAGE, "array is NULL");
+    if (hft_check_array(a))
+        return HFTAC_USAGE;
     if (handle < 0 || handle >= count)
         return hft_fail(HFTAC_USAGE, "%s has no %s number %d: it has %d", a->path, what, handle,
                         count);
@@ -74,8 +88,8 @@ static hftac_status find(const hftac_array *a, const char *what, const void *row
     {                                                                                                        \
         if (out)                                                                                             \
             *out = -1;                                                                                       \
-        if (!a)                                                                                              \
-            return hft_fail(HFTAC_USAGE, "array is NULL");                                                   \
+        if (hft_check_array(a))                                                                              \
+            return HFTAC_USAGE;                                                                              \
         return find(a, text, a->table, sizeof *a->table, a->about.n_##table, name, out);                     \
     }                                                                                                        \
     const hftac_##thing##_description *hftac_describe_##thing(const hftac_array *a, hftac_##thing handle)    \
@@ -109,6 +123,7 @@ int32_t hftac_running_count(const hftac_array *a)
 
 hftac_status hftac_set_hyper(hftac_array *a, hftac_hyper hyper, int32_t model, double value)
 {
+    HFT_OWN_FLOAT_MODE;
     const hftac_status s =
         check_access(a, model, hyper, a ? a->about.n_hypers : 0, "hyper", &value);
     if (s)
@@ -151,6 +166,7 @@ static bool in_set(const hftac_hyper_description *h, double value)
 
 int hftac_hyper_in_domain(const hftac_array *a, hftac_hyper hyper, double value)
 {
+    HFT_OWN_FLOAT_MODE;
     const hftac_hyper_description *h = hftac_describe_hyper(a, hyper);
     if (!h)
         return 0;
@@ -299,6 +315,7 @@ static hftac_status check_param(const hftac_array *a, hftac_param param, int32_t
 hftac_status hftac_get_param(hftac_array *a, hftac_param param, int32_t model, void *values,
                              size_t bytes)
 {
+    HFT_OWN_FLOAT_MODE;
     const hftac_status s = check_param(a, param, model, values, bytes);
     if (s)
         return s;
@@ -310,6 +327,7 @@ hftac_status hftac_get_param(hftac_array *a, hftac_param param, int32_t model, v
 hftac_status hftac_set_param(hftac_array *a, hftac_param param, int32_t model,
                              const void *values, size_t bytes)
 {
+    HFT_OWN_FLOAT_MODE;
     const hftac_status s = check_param(a, param, model, values, bytes);
     if (s)
         return s;
@@ -369,6 +387,7 @@ hftac_status hftac_read_metric(const hftac_array *a, hftac_metric metric, int32_
 hftac_status hftac_read_epoch_metric(const hftac_array *a, hftac_metric metric, int32_t model,
                                      double *value)
 {
+    HFT_OWN_FLOAT_MODE;
     if (value)
         *value = NAN;
     const hftac_status s =
@@ -381,11 +400,16 @@ hftac_status hftac_read_epoch_metric(const hftac_array *a, hftac_metric metric, 
 
 /* ---- Epochs ---- */
 
+/* Programs see epochs and steps as doubles, which hold whole numbers up to here. */
+static const int64_t MOST_EPOCHS = INT64_C(1) << 53;
+
 hftac_status hftac_set_plan(hftac_array *a, int64_t epochs, int64_t steps_per_epoch)
 {
-    if (!a)
-        return hft_fail(HFTAC_USAGE, "array is NULL");
-    if (epochs < 0 || steps_per_epoch < 0)
+    HFT_OWN_FLOAT_MODE;
+    if (hft_check_array(a))
+        return HFTAC_USAGE;
+    if (epochs < 0 || steps_per_epoch < 0 || epochs > MOST_EPOCHS ||
+        steps_per_epoch > MOST_EPOCHS)
         return hft_fail(HFTAC_USAGE,
                         "a plan of %" PRId64 " epochs of %" PRId64 " steps makes no sense",
                         epochs, steps_per_epoch);
@@ -401,10 +425,13 @@ int64_t hftac_epoch(const hftac_array *a)
 
 hftac_status hftac_set_epoch(hftac_array *a, int64_t epoch)
 {
-    if (!a)
-        return hft_fail(HFTAC_USAGE, "array is NULL");
+    HFT_OWN_FLOAT_MODE;
+    if (hft_check_array(a))
+        return HFTAC_USAGE;
     if (epoch < 0)
         return hft_fail(HFTAC_USAGE, "epoch %" PRId64 " is negative", epoch);
+    if (epoch > MOST_EPOCHS)
+        return hft_fail(HFTAC_USAGE, "epoch %" PRId64 " is above 2^53", epoch);
     a->scalars[HFTAC_SCALAR_EPOCH] = (double)epoch;
     memset(a->epoch_sum, 0, (size_t)a->about.n_metrics * (size_t)a->n * sizeof a->epoch_sum[0]);
     memset(a->epoch_count, 0, (size_t)a->n * sizeof a->epoch_count[0]);
@@ -438,8 +465,9 @@ static void take_metric(hftac_array *a, int32_t metric)
 
 hftac_status hftac_epoch_end(hftac_array *a, int32_t metric)
 {
-    if (!a)
-        return hft_fail(HFTAC_USAGE, "array is NULL");
+    HFT_OWN_FLOAT_MODE;
+    if (hft_check_array(a))
+        return HFTAC_USAGE;
     if (metric != HFTAC_NO_METRIC) {
         const hftac_status s = hft_check_handle(a, metric, a->about.n_metrics, "metric");
         if (s)

@@ -3,6 +3,7 @@
  * One allocation each for state, shared values, scratch, inputs and outputs, and small
  * tables.  hftac_close takes a half-built array, so that hftac_open has one way out. */
 #include "runtime/array.h"
+#include "runtime/door.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -420,6 +421,7 @@ static hftac_status build(hftac_array *a, const char *path, const hftac_options 
 
 hftac_status hftac_open(const char *path, const hftac_options *options, hftac_array **array)
 {
+    HFT_OWN_FLOAT_MODE;
     if (!array)
         return hft_fail(HFTAC_USAGE, "hftac_open: array is NULL");
     *array = NULL;
@@ -429,6 +431,7 @@ hftac_status hftac_open(const char *path, const hftac_options *options, hftac_ar
     hftac_array *a = calloc(1, sizeof *a);
     if (!a)
         return hft_fail_memory("an array", sizeof *a);
+    a->process = getpid();
     const hftac_status s = build(a, path, options ? options : &defaults);
     if (s) {
         hftac_close(a);
@@ -473,8 +476,8 @@ void hftac_close(hftac_array *a)
 hftac_status hftac_write_map(const hftac_array *a, const char *path)
 {
     char usual[64];
-    if (!a)
-        return hft_fail(HFTAC_USAGE, "array is NULL");
+    if (hft_check_array(a))
+        return HFTAC_USAGE;
     snprintf(usual, sizeof usual, "/tmp/perf-%ld.map", (long)getpid());
     return hft_symbols_write(&a->image.file, path ? path : usual);
 }

@@ -5,6 +5,7 @@
 #define HFTAC_RUNTIME_ARRAY_H
 
 #include <stdbool.h>
+#include <sys/types.h>
 
 #include "runtime/error.h"
 #include "runtime/hftac.h"
@@ -52,7 +53,8 @@ typedef struct KernelTime {
 struct hftac_array {
     Image image;
     const Model *m;
-    int32_t n; /* slots in use */
+    pid_t process; /* that opened it */
+    int32_t n;     /* slots in use */
     char *path;
     hftac_description about;
     hftac_input_description *inputs;
@@ -98,7 +100,9 @@ struct hftac_array {
     Pool *pool;
 };
 
-/* NULL checks and ranges at the door of every public call. */
+/* NULL checks and ranges at the door of every public call.  An array lives in the process that opened it: after a fork
+ * its threads are missing in the child, where only hftac_close does anything. */
+hftac_status hft_check_array(const hftac_array *a);
 hftac_status hft_check_slot(const hftac_array *a, int32_t model);
 hftac_status hft_check_handle(const hftac_array *a, int32_t handle, int32_t count,
                               const char *what);

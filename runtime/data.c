@@ -7,6 +7,7 @@
  * and wrong types and shapes in one message; then values that a conversion would lose; then
  * labels and indices outside the ranges that the descriptor's faults state. */
 #include "runtime/data.h"
+#include "runtime/door.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -414,11 +415,14 @@ static hftac_status hand_over(hftac_status s, hftac_data *d, hftac_data **data)
 hftac_status hftac_data_open(const hftac_array *a, const char *path,
                              const hftac_data_options *options, hftac_data **data)
 {
+    HFT_OWN_FLOAT_MODE;
     if (!data)
         return hft_fail(HFTAC_USAGE, "data is NULL");
     *data = NULL;
-    if (!a || !path)
-        return hft_fail(HFTAC_USAGE, "array or path is NULL");
+    if (hft_check_array(a))
+        return HFTAC_USAGE;
+    if (!path)
+        return hft_fail(HFTAC_USAGE, "path is NULL");
     hftac_data *d = NULL;
     hftac_status s = data_new(a, &d);
     struct stat st;
@@ -434,12 +438,16 @@ static hftac_status check_tensors(const hftac_tensor *tensors, int32_t n)
         const hftac_tensor *t = &tensors[i];
         bool ok = t->name && t->values && t->rank >= 0 && t->rank <= HFTAC_MAX_DIMS &&
                   hftac_type_bytes(t->type);
+        uint64_t bytes = ok ? hftac_type_bytes(t->type) : 0;
         for (int32_t k = 0; ok && k < t->rank; k++)
-            ok = t->dims[k] >= 0;
+            ok = t->dims[k] >= 0 &&
+                 !__builtin_mul_overflow(bytes, (uint64_t)t->dims[k], &bytes) &&
+                 bytes <= INT64_MAX;
         if (!ok)
-            return hft_fail(
-                HFTAC_USAGE,
-                "tensor number %d has no name or values, or a wrong type, rank or dims", i);
+            return hft_fail(HFTAC_USAGE,
+                            "tensor number %d has no name or values, or a wrong type, rank or "
+                            "dims, or more elements than memory can hold",
+                            i);
     }
     return HFTAC_OK;
 }
@@ -448,11 +456,14 @@ hftac_status hftac_data_from_memory(const hftac_array *a, const hftac_tensor *te
                                     int32_t n_tensors, const hftac_data_options *options,
                                     hftac_data **data)
 {
+    HFT_OWN_FLOAT_MODE;
     if (!data)
         return hft_fail(HFTAC_USAGE, "data is NULL");
     *data = NULL;
-    if (!a || n_tensors < 0 || (n_tensors && !tensors))
-        return hft_fail(HFTAC_USAGE, "array or tensors is NULL");
+    if (hft_check_array(a))
+        return HFTAC_USAGE;
+    if (n_tensors < 0 || (n_tensors && !tensors))
+        return hft_fail(HFTAC_USAGE, "tensors is NULL, or their number negative");
     hftac_status s = check_tensors(tensors, n_tensors);
     if (s)
         return s;
@@ -486,8 +497,9 @@ hftac_status hftac_data_slice(const hftac_data *whole, int64_t first, int64_t co
         return hft_fail(HFTAC_USAGE, "data is NULL");
     if (first < 0 || count < 1 || count > whole->samples || first > whole->samples - count)
         return hft_fail(HFTAC_USAGE,
-                        "samples %" PRId64 " to %" PRId64 " are not in a data set of %" PRId64,
-                        first, first + count - 1, whole->samples);
+                        "%" PRId64 " samples from number %" PRId64
+                        " on are not in a data set of %" PRId64,
+                        count, first, whole->samples);
     hftac_data *d = calloc(1, sizeof *d);
     DataInput *inputs = calloc((size_t)whole->n_inputs + 1, sizeof *inputs);
     if (!d || !inputs) {

@@ -12,7 +12,13 @@
  * parameters, which are set to NULL or zero on failure; hftac_last_error() then has one
  * sentence.  Nothing prints, exits or keeps global state. One array or data set may be used
  * by one thread at a time, different ones at once; an array brings worker threads of its own.
- * Options may be NULL or all zero.  Close calls accept NULL. */
+ * Options may be NULL or all zero.  Close calls accept NULL.
+ *
+ * What the library computes does not depend on the caller's floating-point mode (rounding, traps, flushing to zero): it is
+ * set aside in every call that computes, and in callbacks and on return it is the caller's again, exception flags included.
+ *
+ * An array belongs to the process that opened it.  In a child after fork its threads are missing: descriptions can be read
+ * and it can be closed there, every other call fails with a sentence; opened again, it works.  The parent notices nothing. */
 #ifndef HFTAC_H
 #define HFTAC_H
 
@@ -230,7 +236,8 @@ HFTAC_TRY hftac_set_param(hftac_array *array, hftac_param param, int32_t model,
 /* ---- Training ---- */
 
 /* What schedules know: planned epochs (default: the train section's) and optimizer steps per
- * epoch (default: what hftac_train_epoch finds; 0 until then). */
+ * epoch (default: what hftac_train_epoch finds; 0 until then).  At most 2^53 each, as the number of
+ * the current epoch. */
 HFTAC_TRY hftac_set_plan(hftac_array *array, int64_t epochs, int64_t steps_per_epoch);
 /* The number of the current epoch, from 0. */
 HFTAC_API int64_t hftac_epoch(const hftac_array *array);

@@ -79,10 +79,13 @@ hftac_status hft_loop_open(Loop *l, hftac_array *a, const hftac_data *data, int 
     for (int32_t i = 0; i < data->n_inputs; i++)
         if (hft_entry_reads(a, entry, i) && !data->inputs[i].values && !a->inputs[i].is_drawn)
             return hft_fail(HFTAC_DATA, "the data set has no tensor \"%s\"", a->inputs[i].name);
-    const uint64_t n = (uint64_t)data->samples * (each ? (uint64_t)a->n : 1);
-    l->order = n < SIZE_MAX / sizeof *l->order ? malloc(n * sizeof *l->order) : NULL;
+    uint64_t n;
+    const bool fits =
+        !__builtin_mul_overflow((uint64_t)data->samples, each ? (uint64_t)a->n : 1, &n) &&
+        !__builtin_mul_overflow(n, sizeof *l->order, &n) && n <= PTRDIFF_MAX;
+    l->order = fits ? malloc(n) : NULL;
     if (!l->order)
-        return hft_fail_memory("the order of samples", n * sizeof *l->order);
+        return hft_fail_memory("the order of samples", n);
     fill_order(l->order, data->first, data->samples, false, 0, 0);
     return HFTAC_OK;
 }
@@ -96,8 +99,10 @@ void hft_loop_close(Loop *l)
 hftac_status hft_loop_check(const hftac_array *a, const hftac_data *data, int entry,
                             const char *what)
 {
-    if (!a || !data)
-        return hft_fail(HFTAC_USAGE, "array or data is NULL");
+    if (hft_check_array(a))
+        return HFTAC_USAGE;
+    if (!data)
+        return hft_fail(HFTAC_USAGE, "data is NULL");
     if (data->m != a->m || data->n_models != a->n)
         return hft_fail(HFTAC_USAGE, "the data set was opened for another array");
     if (!a->plans[entry].entry)
@@ -206,7 +211,8 @@ hftac_status hftac_train_epoch(hftac_array *a, hftac_data *data,
 
 static int64_t batches_of(const hftac_data *data)
 {
-    return (data->samples + data->m->info->batch - 1) / data->m->info->batch;
+    const int64_t n = data->m->info->batch;
+    return data->samples / n + (data->samples % n != 0);
 }
 
 int64_t hft_loop_next(const Loop *l)

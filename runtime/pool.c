@@ -7,8 +7,9 @@
  * other side either sees the flag or has changed the value already (both sequentially
  * consistent).
  *
- * Workers take over the caller's floating-point mode with each job: a result must not depend
- * on the thread. */
+ * Workers take over the mode that the caller computes in (door.h) with each job: a result must
+ * not depend on the thread.  A child after fork has the pool but not its threads: closing it
+ * there waits for nobody. */
 #include "runtime/pool.h"
 
 #include <errno.h>
@@ -52,6 +53,7 @@ struct Pool {
     void *context;
     unsigned float_mode;
     bool closing;
+    pid_t process; /* whose threads they are: a child that was forked has none */
     int n_threads, n_started;
     Worker *workers; /* [n_threads], 0 unused */
 };
@@ -154,6 +156,7 @@ hftac_status hft_pool_open(int n_threads, Pool **out)
         return hft_fail_memory("the thread pool", sizeof *pool);
     memset(pool, 0, sizeof *pool);
     pool->n_threads = n_threads;
+    pool->process = getpid();
     const size_t bytes = (size_t)n_threads * sizeof(Worker);
     pool->workers = aligned_alloc(LINE, bytes);
     if (!pool->workers) {
@@ -183,7 +186,7 @@ void hft_pool_close(Pool *pool)
     if (!pool)
         return;
     pool->closing = true;
-    for (int i = 1; i <= pool->n_started; i++) {
+    for (int i = 1; i <= pool->n_started && pool->process == getpid(); i++) {
         start_worker(&pool->workers[i]);
         pthread_join(pool->workers[i].thread, NULL);
     }

@@ -2,6 +2,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
+#include "runtime/door.h"
 #include "runtime/loop.h"
 
 /* HFTAC_INTERRUPTED, without a text, if the sink says so. */
@@ -96,13 +97,17 @@ static hftac_status list_outputs(const FileSink *f)
         t->rank = o->rank + 1;
         t->dims[0] = f->a->n;
         for (int32_t k = 0; k < o->rank; k++)
-            t->dims[k + 1] = k == o->batch_axis ? f->samples * o->per_sample : o->dims[k];
+            t->dims[k + 1] = o->dims[k];
+        if (o->batch_axis >= 0 &&
+            __builtin_mul_overflow(f->samples, o->per_sample, &t->dims[o->batch_axis + 1]))
+            return hft_fail(HFTAC_DATA, "output %s has too many elements for a file", o->name);
     }
     return HFTAC_OK;
 }
 
 hftac_status hftac_predict_to_file(hftac_array *a, hftac_data *data, const char *path)
 {
+    HFT_OWN_FLOAT_MODE;
     hftac_status s = hft_loop_check(a, data, HFTAC_ENTRY_PREDICT, "prediction");
     if (s)
         return s;

@@ -57,8 +57,8 @@ void hft_profile_step(hftac_array *a, const HftacStep *s, const unsigned char *w
 
 hftac_status hftac_profile(hftac_array *a, int32_t on)
 {
-    if (!a)
-        return hft_fail(HFTAC_USAGE, "array is NULL");
+    if (hft_check_array(a))
+        return HFTAC_USAGE;
     free(a->profile);
     a->profile = NULL;
     if (!on)

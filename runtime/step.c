@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "runtime/array.h"
+#include "runtime/door.h"
 #include "runtime/profile.h"
 
 /* ---- Dividing models among workers ---- */
@@ -268,8 +269,8 @@ static hftac_status check_entry(const hftac_array *a, int which, int64_t n_valid
 {
     static const char *const names[HFTAC_N_ENTRIES] = {
         "initial values", "training", "evaluation", "evaluation", "prediction"};
-    if (!a)
-        return hft_fail(HFTAC_USAGE, "array is NULL");
+    if (hft_check_array(a))
+        return HFTAC_USAGE;
     if (!a->plans[which].entry)
         return hft_fail(HFTAC_USAGE, "%s was compiled without %s", a->path, names[which]);
     if (n_valid < 1 || n_valid > a->m->info->batch)
@@ -282,6 +283,7 @@ static hftac_status check_entry(const hftac_array *a, int which, int64_t n_valid
 
 hftac_status hftac_train_step(hftac_array *a)
 {
+    HFT_OWN_FLOAT_MODE;
     const hftac_status s = check_entry(a, HFTAC_ENTRY_TRAIN, a ? a->m->info->batch : 0);
     if (s)
         return s;
@@ -324,8 +326,9 @@ static void clear_accumulators(hftac_array *a, int32_t model)
 
 hftac_status hftac_evaluate_begin(hftac_array *a, int running_only)
 {
-    if (!a)
-        return hft_fail(HFTAC_USAGE, "array is NULL");
+    HFT_OWN_FLOAT_MODE;
+    if (hft_check_array(a))
+        return HFTAC_USAGE;
     if (!a->plans[HFTAC_ENTRY_EVAL].entry)
         return hft_fail(HFTAC_USAGE,
                         "%s was compiled without evaluation: it has no loss and no metric",
@@ -342,6 +345,7 @@ hftac_status hftac_evaluate_begin(hftac_array *a, int running_only)
 
 hftac_status hftac_evaluate_step(hftac_array *a, int64_t n_valid)
 {
+    HFT_OWN_FLOAT_MODE;
     hftac_status s = check_entry(a, HFTAC_ENTRY_EVAL, n_valid);
     if (s)
         return s;
@@ -357,8 +361,9 @@ hftac_status hftac_evaluate_step(hftac_array *a, int64_t n_valid)
 
 hftac_status hftac_evaluate_end(hftac_array *a)
 {
-    if (!a)
-        return hft_fail(HFTAC_USAGE, "array is NULL");
+    HFT_OWN_FLOAT_MODE;
+    if (hft_check_array(a))
+        return HFTAC_USAGE;
     if (!a->evaluating)
         return hft_fail(HFTAC_USAGE, "hftac_evaluate_end without hftac_evaluate_begin");
     a->evaluating = false;
@@ -372,6 +377,7 @@ hftac_status hftac_evaluate_end(hftac_array *a)
 
 hftac_status hftac_predict_step(hftac_array *a, int64_t n_valid)
 {
+    HFT_OWN_FLOAT_MODE;
     hftac_status s = check_entry(a, HFTAC_ENTRY_PREDICT, n_valid);
     if (s)
         return s;

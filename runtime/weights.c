@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 
 #include "runtime/array.h"
+#include "runtime/door.h"
 #include "runtime/safetensors.h"
 
 static bool is_saved(const hftac_param_description *p)
@@ -58,6 +59,7 @@ static int32_t list_saved(const hftac_array *a, StTensor *tensors)
 
 hftac_status hftac_save_model(hftac_array *a, int32_t model, const char *path)
 {
+    HFT_OWN_FLOAT_MODE;
     hftac_status s = hft_check_slot(a, model);
     if (s)
         return s;
@@ -145,8 +147,11 @@ static const char *model_path(char *buffer, const char *directory, int32_t model
 
 hftac_status hftac_save(hftac_array *a, const char *directory)
 {
-    if (!a || !directory)
-        return hft_fail(HFTAC_USAGE, "array or directory is NULL");
+    HFT_OWN_FLOAT_MODE;
+    if (hft_check_array(a))
+        return HFTAC_USAGE;
+    if (!directory)
+        return hft_fail(HFTAC_USAGE, "directory is NULL");
     if (mkdir(directory, 0777) != 0 && errno != EEXIST)
         return hft_fail_file(directory, "cannot make the folder", errno);
     char *path = malloc(path_bytes(directory));
@@ -309,6 +314,7 @@ static hftac_status load_file(hftac_array *a, int32_t lo, int32_t hi, const char
 hftac_status hftac_load_model(hftac_array *a, int32_t model, const char *path,
                               const hftac_load_options *options)
 {
+    HFT_OWN_FLOAT_MODE;
     const hftac_status s = hft_check_slot(a, model);
     if (s)
         return s;
@@ -319,8 +325,11 @@ hftac_status hftac_load_model(hftac_array *a, int32_t model, const char *path,
 
 hftac_status hftac_load(hftac_array *a, const char *path, const hftac_load_options *options)
 {
-    if (!a || !path)
-        return hft_fail(HFTAC_USAGE, "array or path is NULL");
+    HFT_OWN_FLOAT_MODE;
+    if (hft_check_array(a))
+        return HFTAC_USAGE;
+    if (!path)
+        return hft_fail(HFTAC_USAGE, "path is NULL");
     struct stat st;
     if (stat(path, &st) != 0)
         return hft_fail_file(path, "cannot open", errno);

@@ -35,6 +35,7 @@ void feed_fake(hftac_array *a);
 void test_files(void);
 void test_data(void);
 void test_faults(void);
+void test_door(void);
 /* other: a fake model named "Other"; others: pairs of a model.so and a word of its refusal, or "opens", ended
  * by NULL. */
 void test_loader(const char *other, char **others);

@@ -440,6 +440,7 @@ int main(int argc, char **argv)
     test_files();
     test_data();
     test_faults();
+    test_door();
     test_loader(argv[4], argv + 5);
     char command[128];
     snprintf(command, sizeof command, "rm -rf %s", folder);
