@@ -109,6 +109,8 @@ typedef struct Output {
     OutputKind kind;
     const char *name;
     Node *value, *value2;
+    const Type *
+        seen; /* OUT_TENSOR in a plan: what the host sees, if value is the same memory in another shape; or NULL */
     const char *input; /* OUT_FAULT: the input whose values are checked, or NULL */
     int64_t lo, hi;    /* OUT_FAULT: allowed are lo <= v < hi ... */
     int64_t ignore;    /* ... and this one, if has_ignore */

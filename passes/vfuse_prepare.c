@@ -3,6 +3,7 @@
  *   - A reduction along some axes keeps them, and a reshape drops them: so that a kernel over rows can store it.
  *   - A reduction over all of a value that lies in memory in an order of its own goes along that order: a permute before it, so
  *     that its last axis is the contiguous one.
+ *   - An output is stored in the shape that it is computed in.
  *   - A state that becomes another state's old value is a value of its own. */
 #include <string.h>
 
@@ -139,8 +140,36 @@ static bool reduce_in_order(Graph *g, Node *n, const CommonOrder *orders)
     return true;
 }
 
+/* Is the value computed, and by itself stored as it is counted through? */
+static bool row_major(const Module *m, const Node *n)
+{
+    const OpKind kind = node_kind(n);
+    int64_t own[MAX_RANK] = {0}, plain[MAX_RANK] = {0};
+    natural_strides(m, n, own);
+    shape_strides(&n->type.shape, plain);
+    return kind != KIND_LEAF && kind != KIND_LOOP && !node_is_layout(n) &&
+           !memcmp(own, plain, (size_t)n->type.shape.rank * sizeof *own);
+}
+
+/* The last reshapes before an output change nothing in memory, so that the kernel that computes the value can write it, over
+ * axes that its reductions have. */
+static void store_unshaped(Graph *g)
+{
+    for (int i = 0; i < g->n_outputs; i++) {
+        Output *o = &g->outputs[i];
+        Node *base = o->value;
+        while (base->op == OP_RESHAPE)
+            base = base->in[0];
+        if (o->kind != OUT_TENSOR || base == o->value || !row_major(g->module, base))
+            continue;
+        o->seen = &o->value->type;
+        o->value = base;
+    }
+}
+
 void vfuse_prepare(Graph *g)
 {
+    store_unshaped(g);
     graph_drop_dead(g);
     Arena *scratch = arena_new();
     bool changed = detach_states(g);

@@ -267,6 +267,13 @@ class Checker:
         if e.work > FACTOR * e.least + 1000:
             self.complain(name, f"@{e.name}: work {e.work} where {e.least} would do", text)
 
+    def one_kernel(self, name, text, entry):
+        """Where the output is the same memory in another shape, one kernel over its rows writes it."""
+        self.checked += 1
+        e = report(self.hftac, text)[entry]
+        if e.kernels != 1:
+            self.complain(name, f"@{entry} has {e.kernels} kernels", text)
+
     def grows(self, name, make, sizes, growth, measures, flags=()):
         self.checked += 1
         try:
@@ -305,6 +312,7 @@ def main():
     c = Checker(args)
     for make, sizes, growth in NAMED:
         c.grows(make.__name__, make, sizes, growth, ("work", "rounds"))
+    c.one_kernel("flat_softmax", flat_softmax(64), "predict")
     for make, rounds in IN_ROUNDS:
         c.grows(make.__name__, make, rounds, 2, ("work", "rounds", "code"), ("--loop-from=1000",))
     for seed in range(args.seed, args.seed + args.count):
