@@ -438,12 +438,29 @@ HFTAC_TRY hftac_predict_to_file(hftac_array *array, hftac_data *data, const char
 
 /* ---- Files ---- */
 
-/* Parameters and buffers in PyTorch's key names and layouts, written to a temporary file,
- * synced and renamed: what stood there before survives any failure. */
+/* Parameters and buffers in PyTorch's key names and layouts.  The file is written without a
+ * name, synced, and then takes the place of what stood there, which survives any failure. */
 HFTAC_TRY hftac_save_model(hftac_array *array, int32_t model, const char *path);
 /* Every model in use as DIR/model-000.safetensors, ..., and hyper-parameters and seeds as
- * DIR/hypers.json.  Makes DIR if need be. */
+ * DIR/hypers.json.  Makes DIR if need be.
+ *
+ * These files are one set: the new one is written and synced out of sight, then takes the old
+ * one's place in one step, and older files of these names are gone with it.  Whenever the
+ * process is killed, hftac_load finds all of the old set or all of the new one.  The step
+ * exchanges DIR for a new folder of that name.  DIR itself stays, and the files in it are
+ * replaced, where DIR holds files of other names (which are left alone), is the current
+ * directory, a mount point or another user's, its parent cannot be written, or the file system
+ * cannot exchange.  A process killed in the middle of that leaves DIR/.hftac-new, which
+ * hftac_load reads and the next save into DIR clears up; until then other programs may see
+ * files of both sets. */
 HFTAC_TRY hftac_save(hftac_array *array, const char *directory);
+/* The same for some models: the set holds these and no others. */
+HFTAC_TRY hftac_save_models(hftac_array *array, const int32_t *models, int32_t n_models,
+                            const char *directory);
+/* Whether a set, a file, could be written there now; found out by writing a little beside what
+ * stands there, which stays as it is. */
+HFTAC_TRY hftac_try_save(const char *directory);
+HFTAC_TRY hftac_try_file(const char *path);
 
 typedef struct hftac_load_options {
     int32_t allow_missing;    /* keys that the file lacks keep their values */
@@ -456,8 +473,11 @@ typedef struct hftac_load_options {
 HFTAC_TRY hftac_load_model(hftac_array *array, int32_t model, const char *path,
                            const hftac_load_options *options);
 /* A file: into every model in use.  A directory: model-NNN.safetensors into slot NNN, all of
- * them must be there. */
+ * them must be there, whoever wrote them. */
 HFTAC_TRY hftac_load(hftac_array *array, const char *path, const hftac_load_options *options);
+/* The same for some models, from a directory. */
+HFTAC_TRY hftac_load_models(hftac_array *array, const int32_t *models, int32_t n_models,
+                            const char *directory, const hftac_load_options *options);
 
 /* ---- Looking inside ---- */
 

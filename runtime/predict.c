@@ -118,8 +118,11 @@ hftac_status hftac_predict_to_file(hftac_array *a, hftac_data *data, const char 
                   .tensors = calloc((size_t)a->about.n_outputs + 1, sizeof *f.tensors)};
     s = f.tensors ? list_outputs(&f) : hft_fail_memory("a file's header", 0);
     const char *const metadata[][2] = {{"format", "pt"}, {"model", a->about.name}};
+    AtomicFile *file = NULL;
     if (!s)
-        s = hft_st_create(path, f.tensors, a->about.n_outputs, metadata, 2, &f.writer);
+        s = hft_file_create(path, &file);
+    if (!s)
+        s = hft_st_create(file, f.tensors, a->about.n_outputs, metadata, 2, &f.writer);
     if (!s)
         s = predict_batches(a, data, write_batch, &f);
     if (f.status)

@@ -6,11 +6,11 @@
  * gap or an overlap.  A tensor of a type that hftac does not know, or of more dims than it
  * has, is no mistake of the file: its offsets alone say how large it is, and only who wants
  * that tensor refuses it.  Values are read tensor by tensor, when they are asked for.
- * Writing goes to a temporary file in the same folder, which is synced and renamed at the
- * end. */
+ * Writing goes to an AtomicFile. */
 #ifndef HFTAC_RUNTIME_SAFETENSORS_H
 #define HFTAC_RUNTIME_SAFETENSORS_H
 
+#include "runtime/atomic_file.h"
 #include "runtime/read_file.h"
 
 typedef struct StTensor {
@@ -43,10 +43,10 @@ const char *hft_st_metadata(const StFile *file, const char *key);
 
 typedef struct StWriter StWriter;
 
-/* Starts a file of these tensors (name, type, rank, dims; `begin` and `bytes` are set).
+/* Starts a file of these tensors in `file`, which the writer then owns, also on failure (name, type, rank, dims; `begin` and `bytes` are set).
  * `metadata`: n pairs of key and value. Then every byte of every tensor is written, in any
  * order, then commit or abort. */
-hftac_status hft_st_create(const char *path, StTensor *tensors, int32_t n_tensors,
+hftac_status hft_st_create(AtomicFile *file, StTensor *tensors, int32_t n_tensors,
                            const char *const (*metadata)[2], int n_metadata, StWriter **writer);
 /* `bytes` bytes of a tensor, from its byte `offset` on. */
 hftac_status hft_st_write(StWriter *writer, const StTensor *tensor, uint64_t offset,
@@ -54,8 +54,5 @@ hftac_status hft_st_write(StWriter *writer, const StTensor *tensor, uint64_t off
 /* Both free the writer.  After a failed commit the target is as it was. */
 hftac_status hft_st_commit(StWriter *writer);
 void hft_st_abort(StWriter *writer); /* accepts NULL */
-
-/* A whole small file, written the same way. */
-hftac_status hft_write_file(const char *path, const void *bytes, size_t n);
 
 #endif

@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/atomic_file.h"
 #include "runtime/error.h"
 #include "runtime/safetensors.h"
 
@@ -100,21 +99,20 @@ static hftac_status write_header(StWriter *w, json_t *header)
     return s;
 }
 
-hftac_status hft_st_create(const char *path, StTensor *tensors, int32_t n_tensors,
+hftac_status hft_st_create(AtomicFile *file, StTensor *tensors, int32_t n_tensors,
                            const char *const (*metadata)[2], int n_metadata, StWriter **out)
 {
     *out = NULL;
-    hftac_status s = place(tensors, n_tensors);
-    if (s)
-        return s;
-    json_t *header = header_json(tensors, n_tensors, metadata, n_metadata);
     StWriter *w = calloc(1, sizeof *w);
-    if (!header || !w)
-        s = hft_fail_memory("a file's header", sizeof *w);
+    if (!w) {
+        hft_file_abort(file);
+        return hft_fail_memory("a file's header", sizeof *w);
+    }
+    w->file = file;
+    hftac_status s = place(tensors, n_tensors);
+    json_t *header = s ? NULL : header_json(tensors, n_tensors, metadata, n_metadata);
     if (!s)
-        s = hft_file_create(path, &w->file);
-    if (!s)
-        s = write_header(w, header);
+        s = header ? write_header(w, header) : hft_fail_memory("a file's header", sizeof *w);
     json_decref(header);
     if (s) {
         hft_st_abort(w);

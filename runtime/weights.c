@@ -11,6 +11,7 @@
 #include "runtime/array.h"
 #include "runtime/door.h"
 #include "runtime/safetensors.h"
+#include "runtime/saved_set.h"
 
 static bool is_saved(const hftac_param_description *p)
 {
@@ -57,25 +58,21 @@ static int32_t list_saved(const hftac_array *a, StTensor *tensors)
     return n;
 }
 
-hftac_status hftac_save_model(hftac_array *a, int32_t model, const char *path)
+static hftac_status write_model(hftac_array *a, int32_t model, AtomicFile *file)
 {
-    HFT_OWN_FLOAT_MODE;
-    hftac_status s = hft_check_slot(a, model);
-    if (s)
-        return s;
-    if (!path)
-        return hft_fail(HFTAC_USAGE, "path is NULL");
     StTensor *tensors = calloc((size_t)a->about.n_params + 1, sizeof *tensors);
-    if (!tensors)
+    if (!tensors) {
+        hft_file_abort(file);
         return hft_fail_memory("a file's header",
                                (uint64_t)a->about.n_params * sizeof *tensors);
+    }
     hft_initialize_model(a, model);
     char slot[16];
     snprintf(slot, sizeof slot, "%d", model);
     const char *const metadata[][2] = {
         {"format", "pt"}, {"model", a->about.name}, {"slot", slot}};
     StWriter *w = NULL;
-    s = hft_st_create(path, tensors, list_saved(a, tensors), metadata, 3, &w);
+    hftac_status s = hft_st_create(file, tensors, list_saved(a, tensors), metadata, 3, &w);
     if (!s)
         s = write_values(a, model, w, tensors);
     if (!s)
@@ -84,6 +81,19 @@ hftac_status hftac_save_model(hftac_array *a, int32_t model, const char *path)
         hft_st_abort(w);
     free(tensors);
     return s;
+}
+
+hftac_status hftac_save_model(hftac_array *a, int32_t model, const char *path)
+{
+    HFT_OWN_FLOAT_MODE;
+    hftac_status s = hft_check_slot(a, model);
+    if (s)
+        return s;
+    if (!path)
+        return hft_fail(HFTAC_USAGE, "path is NULL");
+    AtomicFile *file;
+    s = hft_file_create(path, &file);
+    return s ? s : write_model(a, model, file);
 }
 
 /* JSON has no infinity and no integer above 2^63. */
@@ -117,32 +127,98 @@ static json_t *model_json(const hftac_array *a, int32_t model)
                      "hypers", hypers);
 }
 
-static hftac_status save_hypers(const hftac_array *a, const char *path)
+/* The models of a set; NULL stands for all in use. */
+typedef struct Slots {
+    const int32_t *list;
+    int32_t n;
+} Slots;
+
+static int32_t slot_of(const Slots *slots, int32_t i)
+{
+    return slots->list ? slots->list[i] : i;
+}
+
+static hftac_status check_slots(const hftac_array *a, const Slots *slots)
+{
+    if (slots->list && slots->n < 1)
+        return hft_fail(HFTAC_USAGE, "a set of %d models", slots->n);
+    hftac_status s = HFTAC_OK;
+    for (int32_t i = 0; i < slots->n && !s; i++)
+        s = hft_check_slot(a, slot_of(slots, i));
+    return s;
+}
+
+static hftac_status write_hypers(const hftac_array *a, const Slots *slots, AtomicFile *file)
 {
     json_t *models = json_array();
     bool ok = models != NULL;
-    for (int32_t b = 0; ok && b < a->n; b++)
-        ok = json_array_append_new(models, model_json(a, b)) == 0;
+    for (int32_t i = 0; ok && i < slots->n; i++)
+        ok = json_array_append_new(models, model_json(a, slot_of(slots, i))) == 0;
     json_t *all = ok ? json_pack("{s:s, s:O}", "model", a->about.name, "models", models) : NULL;
     char *text = all ? json_dumps(all, JSON_INDENT(2) | JSON_REAL_PRECISION(17)) : NULL;
-    const hftac_status s =
-        text ? hft_write_file(path, text, strlen(text)) : hft_fail_memory("hypers.json", 0);
+    hftac_status s = HFTAC_OK;
+    if (text) {
+        s = hft_file_put(file, text, strlen(text));
+    } else {
+        hft_file_abort(file);
+        s = hft_fail_memory("hypers.json", 0);
+    }
     free(text);
     json_decref(all);
     json_decref(models);
     return s;
 }
 
-/* DIR/model-007.safetensors, in a buffer of path_bytes(dir). */
-static size_t path_bytes(const char *directory)
+enum {
+    NAME_BYTES = 40
+};
+static const char hypers_name[] = "hypers.json";
+
+static const char *model_name(char name[NAME_BYTES], int32_t model)
 {
-    return strlen(directory) + 40;
+    snprintf(name, NAME_BYTES, "model-%03d.safetensors", model);
+    return name;
 }
 
-static const char *model_path(char *buffer, const char *directory, int32_t model)
+/* hypers.json, or model-, three digits or more, .safetensors. */
+static bool is_member(const char *name)
 {
-    snprintf(buffer, path_bytes(directory), "%s/model-%03d.safetensors", directory, model);
-    return buffer;
+    static const char head[] = "model-", tail[] = ".safetensors";
+    const size_t n = sizeof head - 1;
+    if (strncmp(name, head, n) != 0)
+        return strcmp(name, hypers_name) == 0;
+    const size_t digits = strspn(name + n, "0123456789");
+    return digits >= 3 && strcmp(name + n + digits, tail) == 0;
+}
+
+static hftac_status write_set(hftac_array *a, const Slots *slots, const SavedSet *set)
+{
+    char name[NAME_BYTES];
+    AtomicFile *file;
+    hftac_status s = HFTAC_OK;
+    for (int32_t i = 0; i < slots->n && !s; i++) {
+        s = hft_set_create(set, model_name(name, slot_of(slots, i)), &file);
+        if (!s)
+            s = write_model(a, slot_of(slots, i), file);
+    }
+    if (!s)
+        s = hft_set_create(set, hypers_name, &file);
+    return s ? s : write_hypers(a, slots, file);
+}
+
+static hftac_status save_set(hftac_array *a, const Slots *slots, const char *directory)
+{
+    SavedSet *set;
+    hftac_status s = check_slots(a, slots);
+    if (!s)
+        s = hft_set_begin(directory, is_member, &set);
+    if (s)
+        return s;
+    s = write_set(a, slots, set);
+    if (!s)
+        return hft_set_commit(set);
+    hft_set_abort(set);
+    return s;
 }
 
 hftac_status hftac_save(hftac_array *a, const char *directory)
@@ -152,19 +228,46 @@ hftac_status hftac_save(hftac_array *a, const char *directory)
         return HFTAC_USAGE;
     if (!directory)
         return hft_fail(HFTAC_USAGE, "directory is NULL");
-    if (mkdir(directory, 0777) != 0 && errno != EEXIST)
-        return hft_fail_file(directory, "cannot make the folder", errno);
-    char *path = malloc(path_bytes(directory));
+    return save_set(a, &(Slots){.n = a->n}, directory);
+}
+
+hftac_status hftac_save_models(hftac_array *a, const int32_t *models, int32_t n_models,
+                               const char *directory)
+{
+    HFT_OWN_FLOAT_MODE;
+    if (hft_check_array(a))
+        return HFTAC_USAGE;
+    if (!models || !directory)
+        return hft_fail(HFTAC_USAGE, "models or directory is NULL");
+    return save_set(a, &(Slots){.list = models, .n = n_models}, directory);
+}
+
+hftac_status hftac_try_save(const char *directory)
+{
+    if (!directory)
+        return hft_fail(HFTAC_USAGE, "directory is NULL");
+    SavedSet *set;
+    AtomicFile *file;
+    hftac_status s = hft_set_begin(directory, is_member, &set);
+    if (s)
+        return s;
+    s = hft_set_create(set, hypers_name, &file);
+    if (!s)
+        s = hft_file_put(file, "\n", 1);
+    hft_set_abort(set);
+    return s;
+}
+
+hftac_status hftac_try_file(const char *path)
+{
     if (!path)
-        return hft_fail_memory("a path", path_bytes(directory));
-    hftac_status s = HFTAC_OK;
-    for (int32_t b = 0; b < a->n && !s; b++)
-        s = hftac_save_model(a, b, model_path(path, directory, b));
-    if (!s) {
-        snprintf(path, path_bytes(directory), "%s/hypers.json", directory);
-        s = save_hypers(a, path);
-    }
-    free(path);
+        return hft_fail(HFTAC_USAGE, "path is NULL");
+    AtomicFile *file;
+    hftac_status s = hft_file_create(path, &file);
+    if (s)
+        return s;
+    s = hft_file_write(file, 0, "\n", 1);
+    hft_file_abort(file);
     return s;
 }
 
@@ -323,6 +426,60 @@ hftac_status hftac_load_model(hftac_array *a, int32_t model, const char *path,
     return load_file(a, model, model + 1, path, options);
 }
 
+/* Loads file i of the set, or only checks it. */
+static hftac_status load_member(hftac_array *a, int32_t model, const char *folder, bool check,
+                                const hftac_load_options *options)
+{
+    char name[NAME_BYTES];
+    char *path = hft_set_find(folder, model_name(name, model));
+    if (!path)
+        return hft_fail_memory("a path", strlen(folder));
+    const hftac_status s = load_file(a, model, check ? model : model + 1, path, options);
+    free(path);
+    return s;
+}
+
+static hftac_status load_members(hftac_array *a, const Slots *slots, const char *folder,
+                                 const hftac_load_options *options)
+{
+    hftac_status s = HFTAC_OK;
+    for (int32_t i = 0; i < slots->n && !s; i++)
+        s = load_member(a, slot_of(slots, i), folder, true, options);
+    for (int32_t i = 0; i < slots->n && !s; i++)
+        s = load_member(a, slot_of(slots, i), folder, false, options);
+    return s;
+}
+
+static bool same_state(const struct stat *a, const struct stat *b)
+{
+    return a->st_dev == b->st_dev && a->st_ino == b->st_ino &&
+           a->st_mtim.tv_sec == b->st_mtim.tv_sec && a->st_mtim.tv_nsec == b->st_mtim.tv_nsec;
+}
+
+/* A set that another process saves meanwhile is read again. */
+static hftac_status load_set(hftac_array *a, const Slots *slots, const char *folder,
+                             const hftac_load_options *options)
+{
+    enum {
+        TRIES = 5
+    };
+    for (int i = 0; i < TRIES; i++) {
+        struct stat before, after;
+        if (stat(folder, &before) != 0)
+            return hft_fail_file(folder, "cannot open", errno);
+        const hftac_status s = load_members(a, slots, folder, options);
+        if (stat(folder, &after) == 0 && same_state(&before, &after))
+            return s;
+    }
+    return hft_fail(HFTAC_FILE, "%s: it is written again and again while it is read", folder);
+}
+
+static bool is_folder(const char *path)
+{
+    struct stat st;
+    return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
+}
+
 hftac_status hftac_load(hftac_array *a, const char *path, const hftac_load_options *options)
 {
     HFT_OWN_FLOAT_MODE;
@@ -330,19 +487,19 @@ hftac_status hftac_load(hftac_array *a, const char *path, const hftac_load_optio
         return HFTAC_USAGE;
     if (!path)
         return hft_fail(HFTAC_USAGE, "path is NULL");
-    struct stat st;
-    if (stat(path, &st) != 0)
-        return hft_fail_file(path, "cannot open", errno);
-    if (!S_ISDIR(st.st_mode))
-        return load_file(a, 0, a->n, path, options);
-    char *file = malloc(path_bytes(path));
-    if (!file)
-        return hft_fail_memory("a path", path_bytes(path));
-    hftac_status s = HFTAC_OK;
-    for (int32_t b = 0; b < a->n && !s; b++)
-        s = load_file(a, b, b, model_path(file, path, b), options);
-    for (int32_t b = 0; b < a->n && !s; b++)
-        s = load_file(a, b, b + 1, model_path(file, path, b), options);
-    free(file);
-    return s;
+    return is_folder(path) ? load_set(a, &(Slots){.n = a->n}, path, options)
+                           : load_file(a, 0, a->n, path, options);
+}
+
+hftac_status hftac_load_models(hftac_array *a, const int32_t *models, int32_t n_models,
+                               const char *directory, const hftac_load_options *options)
+{
+    HFT_OWN_FLOAT_MODE;
+    if (hft_check_array(a))
+        return HFTAC_USAGE;
+    if (!models || !directory)
+        return hft_fail(HFTAC_USAGE, "models or directory is NULL");
+    const Slots slots = {.list = models, .n = n_models};
+    const hftac_status s = check_slots(a, &slots);
+    return s ? s : load_set(a, &slots, directory, options);
 }

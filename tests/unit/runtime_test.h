@@ -33,6 +33,7 @@ hftac_array *open_fake(int threads);
 void feed_fake(hftac_array *a);
 
 void test_files(void);
+void test_sets(void);
 void test_data(void);
 void test_faults(void);
 void test_door(void);
