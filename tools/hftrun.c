@@ -2,57 +2,12 @@
 #include "tools/hftrun.h"
 
 #include <errno.h>
-#include <getopt.h>
 #include <math.h>
-#include <signal.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
-
-static volatile sig_atomic_t interrupted;
-
-static const char help_text[] =
-    "Usage: hftrun [options] model.so\n"
-    "Trains, evaluates and asks the models that hftac compiled into model.so.\n"
-    "\n"
-    "  --train FILE          train on this data (safetensors: tensors named as the model's "
-    "inputs)\n"
-    "  --valid FILE          evaluate on this data after every epoch; a fraction (--valid 0.1) "
-    "takes\n"
-    "                        that part off the end of the training data\n"
-    "  --test FILE           evaluate on this data at the end\n"
-    "  --predict FILE        write the outputs for the test data (else training data) to FILE; "
-    "all that\n"
-    "                        a program without a loss can do\n"
-    "  --epochs N            how often to go through the data (default: the program's)\n"
-    "  --models K            use K of the array's models (default: as many as the lists have, "
-    "else all)\n"
-    "  --hyper NAME=LIST     a value for all models, or one for each: lr=1e-4,3e-4; or a range "
-    "that is\n"
-    "                        spread over the models: 'lr=log(1e-4..1e-1)', 'drop=(0..0.5)', "
-    "'n=int(3..20)'\n"
-    "  --grid                the product of the lists instead of one list beside the other\n"
-    "  --hypers TABLE.csv    a header line of names, then one line of values per model\n"
-    "  --seed N              orders the data and is the base of the models' seeds (default 0)\n"
-    "  --seeds LIST          the models' own seeds (initial values, dropout) alone\n"
-    "  --no-shuffle          take the data in the file's order\n"
-    "  --shuffle=each        every model its own order (programs whose inputs are `each`)\n"
-    "  --load FILE|DIR       start from saved parameters\n"
-    "  --save DIR            save every model's parameters, and hypers.json\n"
-    "  --log FILE            JSON lines       --csv FILE  one row per epoch, model and metric\n"
-    "  --threads N           default: as many as there are CPUs\n"
-    "  --only SLOT           train and show this model alone\n"
-    "  --sort=NAME[:min|max] what the final table is ordered by (default: the loss)\n"
-    "  --json                the final table, or --info, as JSON\n"
-    "  --info                inputs, hyper-parameters, parameters, metrics, memory\n"
-    "  --progress=auto|bar|plain|none\n"
-    "  -q, --quiet           no warnings and no progress\n"
-    "  --help, --version\n"
-    "\n"
-    "Exit codes: 0 ok, 1 errors in the data, 2 usage, 3 file or OS error, 4 CPU feature "
-    "missing,\n"
-    "5 every model diverged, 130 interrupted (what --save asked for is written first).\n";
 
 _Noreturn void die(int code, const char *fmt, ...)
 {
@@ -66,21 +21,22 @@ _Noreturn void die(int code, const char *fmt, ...)
     exit(code);
 }
 
-void check(hftac_status status)
+int exit_code(hftac_status status)
 {
     static const int codes[] = {
-        [HFTAC_USAGE] = EXIT_USAGE,
-        [HFTAC_NOT_FOUND] = EXIT_INPUT,
-        [HFTAC_DATA] = EXIT_INPUT,
-        [HFTAC_FILE] = EXIT_FILE,
-        [HFTAC_MODEL] = EXIT_INPUT,
-        [HFTAC_CPU] = EXIT_DEVICE,
-        [HFTAC_MEMORY] = EXIT_FILE,
-        [HFTAC_THREADS] = EXIT_FILE,
-        [HFTAC_INTERRUPTED] = EXIT_INTERRUPTED,
+        [HFTAC_USAGE] = EXIT_USAGE,      [HFTAC_NOT_FOUND] = EXIT_INPUT,
+        [HFTAC_DATA] = EXIT_INPUT,       [HFTAC_FILE] = EXIT_FILE,
+        [HFTAC_MODEL] = EXIT_INPUT,      [HFTAC_CPU] = EXIT_DEVICE,
+        [HFTAC_MEMORY] = EXIT_FILE,      [HFTAC_THREADS] = EXIT_FILE,
+        [HFTAC_INTERRUPTED] = EXIT_FILE, /* is seen to where it is asked for */
     };
+    return codes[status];
+}
+
+void check(hftac_status status)
+{
     if (status)
-        die(codes[status], "%s", hftac_last_error());
+        die(exit_code(status), "%s", hftac_last_error());
 }
 
 void *allocate(size_t count, size_t size)
@@ -97,232 +53,6 @@ static double now(void)
     clock_gettime(CLOCK_MONOTONIC, &t);
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
-
-static void on_signal(int sig)
-{
-    (void)sig;
-    interrupted = 1;
-}
-
-/* ---- Options ---- */
-
-static int64_t parse_int(const char *text, const char *option, int64_t lo, int64_t hi)
-{
-    char *end;
-    errno = 0;
-    const long long v = strtoll(text, &end, 10);
-    if (errno || end == text || *end || v < lo || v > hi)
-        die(EXIT_USAGE, "%s needs a whole number from %lld to %lld, not '%s'", option,
-            (long long)lo, (long long)hi, text);
-    return v;
-}
-
-enum {
-    OPT_TRAIN = 256,
-    OPT_VALID,
-    OPT_TEST,
-    OPT_PREDICT,
-    OPT_EPOCHS,
-    OPT_MODELS,
-    OPT_HYPER,
-    OPT_GRID,
-    OPT_HYPERS,
-    OPT_SEED,
-    OPT_SEEDS,
-    OPT_NO_SHUFFLE,
-    OPT_SHUFFLE,
-    OPT_LOAD,
-    OPT_SAVE,
-    OPT_LOG,
-    OPT_CSV,
-    OPT_THREADS,
-    OPT_ONLY,
-    OPT_SORT,
-    OPT_JSON,
-    OPT_INFO,
-    OPT_PROGRESS,
-    OPT_HELP,
-    OPT_VERSION,
-    OPT_LATER
-};
-
-static const struct option long_options[] = {
-    {"train", required_argument, NULL, OPT_TRAIN},
-    {"valid", required_argument, NULL, OPT_VALID},
-    {"test", required_argument, NULL, OPT_TEST},
-    {"predict", required_argument, NULL, OPT_PREDICT},
-    {"epochs", required_argument, NULL, OPT_EPOCHS},
-    {"models", required_argument, NULL, OPT_MODELS},
-    {"hyper", required_argument, NULL, OPT_HYPER},
-    {"grid", no_argument, NULL, OPT_GRID},
-    {"hypers", required_argument, NULL, OPT_HYPERS},
-    {"seed", required_argument, NULL, OPT_SEED},
-    {"seeds", required_argument, NULL, OPT_SEEDS},
-    {"no-shuffle", no_argument, NULL, OPT_NO_SHUFFLE},
-    {"shuffle", required_argument, NULL, OPT_SHUFFLE},
-    {"load", required_argument, NULL, OPT_LOAD},
-    {"save", required_argument, NULL, OPT_SAVE},
-    {"log", required_argument, NULL, OPT_LOG},
-    {"csv", required_argument, NULL, OPT_CSV},
-    {"threads", required_argument, NULL, OPT_THREADS},
-    {"only", required_argument, NULL, OPT_ONLY},
-    {"sort", required_argument, NULL, OPT_SORT},
-    {"json", no_argument, NULL, OPT_JSON},
-    {"info", no_argument, NULL, OPT_INFO},
-    {"progress", required_argument, NULL, OPT_PROGRESS},
-    {"quiet", no_argument, NULL, 'q'},
-    {"help", no_argument, NULL, OPT_HELP},
-    {"version", no_argument, NULL, OPT_VERSION},
-    {"checkpoint", required_argument, NULL, OPT_LATER},
-    {"checkpoint-every", required_argument, NULL, OPT_LATER},
-    {"resume", no_argument, NULL, OPT_LATER},
-    {"stop-patience", required_argument, NULL, OPT_LATER},
-    {"keep", required_argument, NULL, OPT_LATER},
-    {"profile", no_argument, NULL, OPT_LATER},
-    {NULL, 0, NULL, 0},
-};
-
-static Progress parse_progress(const char *text)
-{
-    static const char *const names[] = {"auto", "bar", "plain", "none"};
-    for (int i = 0; i < 4; i++)
-        if (!strcmp(text, names[i]))
-            return (Progress)i;
-    die(EXIT_USAGE, "--progress is auto, bar, plain or none, not '%s'", text);
-}
-
-static hftac_shuffle parse_shuffle(const char *text)
-{
-    if (!strcmp(text, "each"))
-        return HFTAC_SHUFFLE_EACH;
-    if (strcmp(text, "same"))
-        die(EXIT_USAGE, "--shuffle is same or each, not '%s'", text);
-    return HFTAC_SHUFFLE_SAME;
-}
-
-static uint64_t parse_seed(const char *text)
-{
-    char *end;
-    errno = 0;
-    const uint64_t v = strtoull(text, &end, 0);
-    if (errno || end == text || *end || *text == '-')
-        die(EXIT_USAGE, "--seed needs a whole number, not '%s'", text);
-    return v;
-}
-
-static void parse_option(Options *o, int opt, const char *arg, const char *word)
-{
-    switch (opt) {
-    case OPT_TRAIN:
-        o->train = arg;
-        break;
-    case OPT_VALID:
-        o->valid = arg;
-        break;
-    case OPT_TEST:
-        o->test = arg;
-        break;
-    case OPT_PREDICT:
-        o->predict = arg;
-        break;
-    case OPT_EPOCHS:
-        o->epochs = parse_int(arg, "--epochs", 0, 1000000000);
-        break;
-    case OPT_MODELS:
-        o->models = (int)parse_int(arg, "--models", 1, 1 << 20);
-        break;
-    case OPT_HYPER:
-        if (o->n_specs == MAX_SPECS)
-            die(EXIT_USAGE, "over %d times --hyper", MAX_SPECS);
-        o->specs[o->n_specs++] = arg;
-        break;
-    case OPT_GRID:
-        o->grid = true;
-        break;
-    case OPT_HYPERS:
-        o->hypers_table = arg;
-        break;
-    case OPT_SEED:
-        o->seed = parse_seed(arg);
-        break;
-    case OPT_SEEDS:
-        o->seeds = arg;
-        break;
-    case OPT_NO_SHUFFLE:
-        o->shuffle = HFTAC_SHUFFLE_NONE;
-        break;
-    case OPT_SHUFFLE:
-        o->shuffle = parse_shuffle(arg);
-        break;
-    case OPT_LOAD:
-        o->load = arg;
-        break;
-    case OPT_SAVE:
-        o->save = arg;
-        break;
-    case OPT_LOG:
-        o->log = arg;
-        break;
-    case OPT_CSV:
-        o->csv = arg;
-        break;
-    case OPT_THREADS:
-        o->threads = (int)parse_int(arg, "--threads", 1, 1024);
-        break;
-    case OPT_ONLY:
-        o->only = (int)parse_int(arg, "--only", 0, 1 << 20);
-        break;
-    case OPT_SORT:
-        o->sort = arg;
-        break;
-    case OPT_JSON:
-        o->json = true;
-        break;
-    case OPT_INFO:
-        o->info = true;
-        break;
-    case OPT_PROGRESS:
-        o->progress = parse_progress(arg);
-        break;
-    case 'q':
-        o->quiet = true;
-        o->progress = PROGRESS_NONE;
-        break;
-    case OPT_HELP:
-        fputs(help_text, stdout);
-        exit(0);
-    case OPT_VERSION:
-        puts("hftrun " HFTAC_VERSION);
-        exit(0);
-    case OPT_LATER:
-        die(EXIT_USAGE, "%s is not there yet", word);
-    default:
-        fputs("Try 'hftrun --help'.\n", stderr);
-        exit(EXIT_USAGE);
-    }
-}
-
-static Options parse_options(int argc, char **argv)
-{
-    Options o = {.epochs = -1, .only = -1};
-    int index = 0;
-    for (int opt; (opt = getopt_long(argc, argv, "q", long_options, &index)) != -1; index = 0)
-        parse_option(&o, opt, optarg, opt == OPT_LATER ? long_options[index].name : "");
-    if (optind >= argc)
-        die(EXIT_USAGE, "no model.so");
-    if (optind + 1 < argc)
-        die(EXIT_USAGE, "one model.so, please; '%s' is a second", argv[optind + 1]);
-    o.model = argv[optind];
-    if (!o.info && !o.train && !o.test && !o.predict && !o.save)
-        die(EXIT_USAGE, "nothing to do: give --train, --test, --predict, --save or --info");
-    if (o.predict && !o.test && !o.train)
-        die(EXIT_USAGE, "--predict needs data: give --test (or --train)");
-    if (o.valid && !o.train)
-        die(EXIT_USAGE, "--valid goes with --train");
-    return o;
-}
-
-/* ---- Phases ---- */
 
 /* Opens twice where the lists say how many models there are: names and domains are known only once it is open. */
 static hftac_array *open_array(const Options *o, HyperTable *h)
@@ -347,11 +77,18 @@ static hftac_array *open_array(const Options *o, HyperTable *h)
     return a;
 }
 
+/* All data, opened before training: what is wrong with any of it is found then. */
+typedef struct Sets {
+    hftac_data *all, *train, *valid; /* --train, and what --valid splits off its end */
+    hftac_data *test, *ask; /* ask: what --predict is for, one of the others or its own */
+} Sets;
+
 typedef struct Run {
     const Options *o;
     hftac_array *a;
     Report *report;
-    int64_t epochs;
+    Sets sets;
+    int64_t epochs, steps; /* planned, done */
     const char *what;
 } Run;
 
@@ -359,72 +96,93 @@ static int on_batch(void *context, const hftac_progress *p)
 {
     Run *run = context;
     report_progress(run->report, run->what, p, run->epochs);
-    return interrupted;
+    return signals_asked();
 }
 
-/* Training data and, split off its end or from a file of its own, validation data. */
-typedef struct Sets {
-    hftac_data *all, *train, *valid;
-} Sets;
-
-static Sets open_sets(const Run *run)
+static hftac_data *open_data(const Run *run, const char *path, hftac_purpose purpose)
 {
-    Sets s = {0};
-    check(hftac_data_open(run->a, run->o->train, NULL, &s.all));
-    s.train = s.all;
+    hftac_data *data;
+    check(hftac_data_open(run->a, path, &(hftac_data_options){.purpose = purpose}, &data));
+    return data;
+}
+
+static void open_training(const Run *run, Sets *s)
+{
+    s->train = s->all = open_data(run, run->o->train, HFTAC_FOR_TRAINING);
     if (!run->o->valid)
-        return s;
+        return;
     char *end;
     const double part = strtod(run->o->valid, &end);
     if (*end || end == run->o->valid) {
-        const hftac_data_options eval = {.purpose = HFTAC_FOR_EVALUATION};
-        check(hftac_data_open(run->a, run->o->valid, &eval, &s.valid));
-        return s;
+        s->valid = open_data(run, run->o->valid, HFTAC_FOR_EVALUATION);
+        return;
     }
-    const int64_t n = hftac_data_samples(s.all), v = (int64_t)llround(part * (double)n);
+    const int64_t n = hftac_data_samples(s->all), v = (int64_t)llround(part * (double)n);
     if (!(part > 0 && part < 1) || v < 1 || v >= n)
         die(EXIT_USAGE,
             "--valid %s leaves nothing to train on or to validate with (%lld samples)",
             run->o->valid, (long long)n);
-    check(hftac_data_slice(s.all, n - v, v, &s.valid));
-    check(hftac_data_slice(s.all, 0, n - v, &s.train));
-    return s;
+    check(hftac_data_slice(s->all, n - v, v, &s->valid));
+    check(hftac_data_slice(s->all, 0, n - v, &s->train));
 }
 
-/* What will be asked for at the end is refused at the beginning. */
-static void check_set(const Run *run, const char *path, hftac_purpose purpose)
+static int first_batch(void *context, int64_t first, int64_t n_valid)
 {
-    const hftac_data_options options = {.purpose = purpose};
-    hftac_data *data;
-    check(hftac_data_open(run->a, path, &options, &data));
-    check(hftac_data_check(run->a, data, purpose));
-    hftac_data_close(data);
+    (void)context;
+    (void)first;
+    (void)n_valid;
+    return 1;
 }
 
-static void check_sets(const Run *run, bool measures)
+/* A program with outputs and no loss: all that its data can be for is prediction. */
+static bool predicts_only(const hftac_array *a)
+{
+    const hftac_description *d = hftac_describe(a);
+    return d->can_predict && !d->can_evaluate && !d->can_train;
+}
+
+static void open_sets(Run *run)
 {
     const Options *o = run->o;
-    if (o->test && measures && hftac_describe(run->a)->evaluate_whole)
-        check_set(run, o->test, HFTAC_FOR_EVALUATION);
-    if (o->predict && hftac_describe(run->a)->predict_whole)
-        check_set(run, o->test ? o->test : o->train, HFTAC_FOR_PREDICTION);
+    Sets *s = &run->sets;
+    const bool measures = !predicts_only(run->a);
+    if (o->train && measures)
+        open_training(run, s);
+    if (o->test && measures)
+        s->test = open_data(run, o->test, HFTAC_FOR_EVALUATION);
+    if (s->valid)
+        check(hftac_data_check(run->a, s->valid, HFTAC_FOR_EVALUATION));
+    if (s->test)
+        check(hftac_data_check(run->a, s->test, HFTAC_FOR_EVALUATION));
+    if (!o->predict)
+        return;
+    s->ask = s->test ? s->test : s->all;
+    if (!s->ask)
+        s->ask = open_data(run, o->test ? o->test : o->train, HFTAC_FOR_PREDICTION);
+    check(hftac_data_check(run->a, s->ask, HFTAC_FOR_PREDICTION));
+    const hftac_status asked = hftac_predict(run->a, s->ask, first_batch, NULL);
+    if (asked != HFTAC_INTERRUPTED)
+        check(asked);
 }
 
 static void close_sets(Sets *s)
 {
+    if (s->ask != s->test && s->ask != s->all)
+        hftac_data_close(s->ask);
+    hftac_data_close(s->test);
     hftac_data_close(s->valid);
     if (s->train != s->all)
         hftac_data_close(s->train);
     hftac_data_close(s->all);
 }
 
-/* OK or, after Ctrl-C, false; other statuses end the program. */
-static bool went_on(hftac_status status)
+/* False after a signal or a failure, which is told and remembered: what was trained is still to be
+ * saved. */
+static bool went_on(Run *run, hftac_status status)
 {
-    if (status == HFTAC_INTERRUPTED)
-        return false;
-    check(status);
-    return true;
+    if (status && status != HFTAC_INTERRUPTED)
+        report_problem(run->report, exit_code(status), "%s", hftac_last_error());
+    return status == HFTAC_OK;
 }
 
 /* epoch: the number of epochs done, for the report. */
@@ -432,20 +190,23 @@ static bool evaluate(Run *run, hftac_data *data, Split split, const char *what, 
 {
     const hftac_evaluate_options eo = {.callback = on_batch, .context = run};
     run->what = what;
-    if (!went_on(hftac_evaluate(run->a, data, &eo, NULL)))
+    if (!went_on(run, hftac_evaluate(run->a, data, &eo, NULL)))
         return false;
     report_evaluation(run->report, split, epoch);
     return true;
 }
 
-static bool train_epoch(Run *run, const Sets *s, bool *said)
+static bool train_epoch(Run *run, bool *said)
 {
+    const Sets *s = &run->sets;
     const hftac_train_options to = {
         .shuffle = run->o->shuffle, .seed = run->o->seed, .callback = on_batch, .context = run};
     hftac_pass pass;
     const double start = now();
     run->what = "train";
-    if (!went_on(hftac_train_epoch(run->a, s->train, &to, &pass)))
+    const hftac_status trained = hftac_train_epoch(run->a, s->train, &to, &pass);
+    run->steps += pass.steps;
+    if (!went_on(run, trained))
         return false;
     if (pass.dropped && !*said && !run->o->quiet) {
         report_quiet(run->report);
@@ -462,50 +223,41 @@ static bool train_epoch(Run *run, const Sets *s, bool *said)
     hftac_metric loss = HFTAC_NO_METRIC;
     if (hftac_find_metric(run->a, "loss", &loss))
         loss = HFTAC_NO_METRIC;
-    check(hftac_epoch_end(run->a, loss));
-    return went;
+    return went_on(run, hftac_epoch_end(run->a, loss)) && went;
 }
 
 static void train(Run *run)
 {
-    Sets s = open_sets(run);
-    if (s.valid)
-        check(hftac_data_check(run->a, s.valid, HFTAC_FOR_EVALUATION));
     check(hftac_set_plan(run->a, run->epochs, 0));
     for (int b = 0; run->o->only >= 0 && b < hftac_model_count(run->a); b++)
         if (b != run->o->only)
             check(hftac_stop_model(run->a, b));
     bool said = false;
-    while (!interrupted && hftac_epoch(run->a) < run->epochs && hftac_running_count(run->a) > 0)
-        if (!train_epoch(run, &s, &said))
+    while (!signals_asked() && hftac_epoch(run->a) < run->epochs &&
+           hftac_running_count(run->a) > 0)
+        if (!train_epoch(run, &said))
             break;
-    close_sets(&s);
+    if (!run->steps && report_code(run->report))
+        exit(report_code(run->report)); /* it could not even begin */
 }
 
-static void test(Run *run)
+/* Models that were to be trained and were not replace nothing. */
+static void save(Run *run)
 {
-    const hftac_data_options eval = {.purpose = HFTAC_FOR_EVALUATION};
-    hftac_data *data;
-    check(hftac_data_open(run->a, run->o->test, &eval, &data));
-    evaluate(run, data, SPLIT_TEST, "test", hftac_epoch(run->a));
-    hftac_data_close(data);
+    const Options *o = run->o;
+    const int32_t only = o->only;
+    if (o->train && !run->steps && run->epochs > 0 && signals_asked())
+        return;
+    went_on(run, only < 0 ? hftac_save(run->a, o->save)
+                          : hftac_save_models(run->a, &only, 1, o->save));
 }
 
-static void predict(Run *run)
+static void load(const Options *o, hftac_array *a)
 {
-    const hftac_data_options predict = {.purpose = HFTAC_FOR_PREDICTION};
-    hftac_data *data;
-    check(
-        hftac_data_open(run->a, run->o->test ? run->o->test : run->o->train, &predict, &data));
-    check(hftac_predict_to_file(run->a, data, run->o->predict));
-    hftac_data_close(data);
-}
-
-/* A program with outputs and no loss: all that its data can be for is prediction. */
-static bool predicts_only(const hftac_array *a)
-{
-    const hftac_description *d = hftac_describe(a);
-    return d->can_predict && !d->can_evaluate && !d->can_train;
+    struct stat st;
+    const int32_t only = o->only;
+    const bool one = only >= 0 && stat(o->load, &st) == 0 && S_ISDIR(st.st_mode);
+    check(one ? hftac_load_models(a, &only, 1, o->load, NULL) : hftac_load(a, o->load, NULL));
 }
 
 static void check_task(const Options *o, const hftac_array *a)
@@ -517,12 +269,13 @@ static void check_task(const Options *o, const hftac_array *a)
             o->model);
 }
 
+/* ... or met bad data. */
 static bool all_diverged(const Run *run)
 {
     hftac_model_status s;
     for (int b = 0; b < hftac_model_count(run->a); b++) {
         check(hftac_read_model(run->a, b, &s));
-        if (s.state != HFTAC_MODEL_DIVERGED && (run->o->only < 0 || run->o->only == b))
+        if (s.state <= HFTAC_MODEL_STOPPED && (run->o->only < 0 || run->o->only == b))
             return false;
     }
     return true;
@@ -544,44 +297,56 @@ static void check_sort(const Options *o, const hftac_array *a)
             o->sort);
 }
 
+static int finish(Run *run)
+{
+    const Options *o = run->o;
+    const bool measures = !predicts_only(run->a);
+    if (measures && (o->train || o->test))
+        report_table(run->report, signals_asked() ? "interrupted" : NULL);
+    const int sig = signals_asked(), code = report_code(run->report);
+    if (sig)
+        return 128 + sig;
+    return code ? code : run->sets.train && all_diverged(run) ? EXIT_DIVERGED : 0;
+}
+
+static int run_all(const Options *o, hftac_array *a, const HyperTable *h, int argc, char **argv)
+{
+    Run run = {
+        .o = o, .a = a, .epochs = o->epochs >= 0 ? o->epochs : hftac_describe(a)->epochs};
+    open_sets(&run);
+    run.report = report_open(o, a, h, argc, argv);
+    signals_defer();
+    if (run.sets.train)
+        train(&run);
+    if (o->save)
+        save(&run);
+    if (run.sets.test && !signals_asked())
+        evaluate(&run, run.sets.test, SPLIT_TEST, "test", hftac_epoch(a));
+    if (run.sets.ask && !signals_asked())
+        went_on(&run, hftac_predict_to_file(a, run.sets.ask, o->predict));
+    const int code = finish(&run);
+    report_close(run.report);
+    close_sets(&run.sets);
+    return code;
+}
+
 int main(int argc, char **argv)
 {
-    const Options o = parse_options(argc, argv);
+    standard_files_open();
+    signals_begin();
+    const Options o = options_read(argc, argv);
     HyperTable h;
     hftac_array *a = open_array(&o, &h);
     if (o.info) {
         report_info(a, o.json);
-        hypers_free(&h);
-        hftac_close(a);
-        return 0;
+        stdout_end();
     }
     check_task(&o, a);
     check_sort(&o, a);
+    outputs_try(&o);
     if (o.load)
-        check(hftac_load(a, o.load, NULL));
-    const struct sigaction sa = {.sa_handler = on_signal, .sa_flags = (int)SA_RESETHAND};
-    sigaction(SIGINT, &sa, NULL);
-    sigaction(SIGTERM, &sa, NULL);
-    Run run = {.o = &o,
-               .a = a,
-               .report = report_open(&o, a, &h, argc, argv),
-               .epochs = o.epochs >= 0 ? o.epochs : hftac_describe(a)->epochs};
-    const bool measures = !predicts_only(a);
-    check_sets(&run, measures);
-    if (o.train && measures)
-        train(&run);
-    if (o.test && measures && !interrupted)
-        test(&run);
-    if (o.save)
-        check(hftac_save(a, o.save));
-    if (o.predict && !interrupted)
-        predict(&run);
-    if (measures && (o.train || o.test))
-        report_table(run.report, interrupted ? "interrupted" : NULL);
-    report_close(run.report);
-    const int code = interrupted                                 ? EXIT_INTERRUPTED
-                     : o.train && measures && all_diverged(&run) ? EXIT_DIVERGED
-                                                                 : 0;
+        load(&o, a);
+    const int code = run_all(&o, a, &h, argc, argv);
     hypers_free(&h);
     hftac_close(a);
     return code;

@@ -13,8 +13,7 @@ enum {
     EXIT_USAGE = 2,
     EXIT_FILE = 3,
     EXIT_DEVICE = 4,
-    EXIT_DIVERGED = 5,
-    EXIT_INTERRUPTED = 130
+    EXIT_DIVERGED = 5
 };
 
 typedef enum Progress {
@@ -45,7 +44,36 @@ typedef struct Options {
 _Noreturn void die(int code, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 /* ... if status is not OK, with the library's sentence and the exit code that fits. */
 void check(hftac_status status);
+/* The exit code that fits a status. */
+int exit_code(hftac_status status);
 void *allocate(size_t count, size_t size);
+
+/* ---- hftrun_options.c ---- */
+
+/* Ends the program after --help, --version, or with exit code 2 on mistakes. */
+Options options_read(int argc, char **argv);
+
+/* ---- hftrun_signals.c ---- */
+
+/* SIGINT, SIGTERM, SIGHUP and SIGPIPE end the program at once, with exit code 128 + signal ... */
+void signals_begin(void);
+/* ... and from here on ask it to stop; a second Ctrl-C still ends it at once. */
+void signals_defer(void);
+/* The signal that asked first, or 0. */
+int signals_asked(void);
+
+/* ---- hftrun_outputs.c ---- */
+
+/* Dies if what --save, --log, --csv or --predict name cannot be written, or is read from.  Leaves
+ * everything as it is. */
+void outputs_try(const Options *o);
+/* Standard files that are closed are opened so that nothing else gets their numbers; reading and
+ * writing still fail. */
+void standard_files_open(void);
+/* Whether anything printed so far did not arrive (errno). */
+bool stdout_failed(void);
+/* Ends the program with 0, or with EXIT_FILE if what was printed did not arrive. */
+_Noreturn void stdout_end(void);
 
 /* ---- hftrun_hypers.c ---- */
 
@@ -81,6 +109,11 @@ typedef enum Split {
 Report *report_open(const Options *o, hftac_array *a, const HyperTable *h, int argc,
                     char **argv);
 void report_close(Report *r);
+/* Something failed that does not end the run: says so, and remembers the first one's exit code. */
+void report_problem(Report *r, int code, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
+/* That exit code, or 0. */
+int report_code(const Report *r);
 /* Called after each batch: at most 10 bars a second, a plain line every few seconds. */
 void report_progress(Report *r, const char *what, const hftac_progress *p, int64_t epochs);
 /* An epoch is over: reads each running model's mean loss, logs it. */

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <jansson.h>
 #include <math.h>
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -20,6 +21,7 @@ struct Report {
     double started, pass_started, last_shown;
     Progress progress;
     bool line_open; /* the bar stands on the current line */
+    int code;       /* of the first problem */
 };
 
 static const char *const split_text[N_SPLITS] = {"train", "valid", "test"};
@@ -62,11 +64,38 @@ static void put_number(json_t *object, const char *key, double v)
     }
 }
 
+void report_problem(Report *r, int code, const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    report_quiet(r);
+    fputs("hftrun: error: ", stderr);
+    vfprintf(stderr, fmt, ap);
+    fputc('\n', stderr);
+    va_end(ap);
+    if (!r->code)
+        r->code = code;
+}
+
+int report_code(const Report *r)
+{
+    return r->code;
+}
+
+/* A log that cannot be written is given up; the run goes on without it. */
+static void give_up_log(Report *r, FILE **log, const char *path)
+{
+    const int error = errno;
+    fclose(*log);
+    *log = NULL;
+    report_problem(r, EXIT_FILE, "cannot write '%s': %s", path, strerror(error));
+}
+
 static void log_line(Report *r, json_t *object)
 {
     if (r->log && (json_dumpf(object, r->log, JSON_COMPACT | JSON_REAL_PRECISION(9)) ||
                    fputc('\n', r->log) == EOF || fflush(r->log)))
-        die(EXIT_FILE, "cannot write '%s': %s", r->o->log, strerror(errno));
+        give_up_log(r, &r->log, r->o->log);
     json_decref(object);
 }
 
@@ -101,7 +130,7 @@ static void log_header(Report *r, int argc, char **argv)
 
 static FILE *open_log(const char *path)
 {
-    FILE *f = path ? fopen(path, "w") : NULL;
+    FILE *f = path ? fopen(path, "we") : NULL;
     if (path && !f)
         die(EXIT_FILE, "cannot write '%s': %s", path, strerror(errno));
     return f;
@@ -116,7 +145,7 @@ static void csv_row(Report *r, int64_t epoch, int model, const char *split, cons
     for (int h = 0; h < r->h->n_hypers; h++)
         fprintf(r->csv, ",%.9g", r->h->value[model * r->h->n_hypers + h]);
     if (fputc('\n', r->csv) == EOF || fflush(r->csv))
-        die(EXIT_FILE, "cannot write '%s': %s", r->o->csv, strerror(errno));
+        give_up_log(r, &r->csv, r->o->csv);
 }
 
 Report *report_open(const Options *o, hftac_array *a, const HyperTable *h, int argc,
@@ -143,8 +172,11 @@ Report *report_open(const Options *o, hftac_array *a, const HyperTable *h, int a
         fputs("epoch,model,split,metric,value", r->csv);
         for (int i = 0; i < h->n_hypers; i++)
             fprintf(r->csv, ",%s", hftac_describe_hyper(a, i)->name);
-        fputc('\n', r->csv);
+        if (fputc('\n', r->csv) == EOF || fflush(r->csv))
+            give_up_log(r, &r->csv, o->csv);
     }
+    if (r->code)
+        exit(r->code); /* before any time is spent */
     return r;
 }
 
@@ -152,8 +184,10 @@ void report_close(Report *r)
 {
     if (!r)
         return;
-    if ((r->log && fclose(r->log)) || (r->csv && fclose(r->csv)))
-        die(EXIT_FILE, "cannot finish a log: %s", strerror(errno));
+    if (r->log)
+        fclose(r->log); /* every line was flushed */
+    if (r->csv)
+        fclose(r->csv);
     free(r->metric);
     free(r);
 }
@@ -434,6 +468,8 @@ void report_table(Report *r, const char *interrupted)
         json_object_set_new(object, "best", json_integer(rank[0]));
     log_line(r, object);
     free(rank);
+    if (stdout_failed())
+        report_problem(r, EXIT_FILE, "cannot write to standard output: %s", strerror(errno));
 }
 
 /* ---- --info ---- */
