@@ -23,25 +23,22 @@ int cpu_vector_bytes(Arena *a, const char *march, const char **error);
 CpuModule *cpu_generate(Arena *a, const Plan *p, const CodegenOptions *o, const char **error);
 void cpu_print_llvm(const CpuModule *m,
                     Text *out); /* before LLVM's passes at -O0, after them else */
-bool cpu_emit_asm(CpuModule *m, const char *path, const char **error);
-bool cpu_emit_object(CpuModule *m, const char *path, const char **error);
-/* What was split: how many parts - which depends on the program alone -, and an object file of each, by up to n_threads
- * threads (0: as many as there are processors).  On failure none is left. */
+/* Appended to `out`, whose arena gives the memory. */
+bool cpu_emit_asm(CpuModule *m, Text *out, const char **error);
+bool cpu_emit_object(CpuModule *m, Text *out, const char **error);
+/* What was split: how many parts - which depends on the program alone -, and an object of each, by up to n_threads
+ * threads (0: as many as there are processors). */
 int cpu_part_count(const CpuModule *m);
-bool cpu_emit_objects(CpuModule *m, const char *const *paths, int n_threads,
-                      const char **error);
+bool cpu_emit_objects(CpuModule *m, Text *out, int n_threads, const char **error);
 void cpu_free(CpuModule *m);
 
-/* Links objects into a shared object with `ld -shared`: written beside `path` under a temporary name and
- * renamed.  On failure nothing is left; *error is a sentence, *tool_missing tells exit code 4 from 3. */
-bool link_objects(Arena *a, int n, const char *const *objects, const char *path, bool verbose,
+/* Links objects into a shared object with GNU ld, from memory to memory: no disk can be full, and nothing is left when
+ * a process is killed.  *error is a sentence, *tool_missing tells exit code 4 from 3. */
+bool link_objects(Arena *a, int n, const Text *objects, bool verbose, Text *out,
                   const char **error, bool *tool_missing);
-bool link_shared(Arena *a, const char *object, const char *path, bool verbose,
-                 const char **error, bool *tool_missing);
 
-/* Writes the hash of a linked model.so into its note (runtime/model_abi.h).  false and a sentence in *error if the
- * file cannot be read or written, or has no note. */
-bool model_stamp(Arena *a, const char *path, const char **error);
+/* Writes the hash of a linked model.so into its note (runtime/model_abi.h); false if it has none. */
+bool model_stamp(Text *model);
 
 /* codegen/cuda: CUDA C for the expression kernels of each entry, and as comments in place the cuBLAS calls for
  * its contractions.  Needs no toolkit. */

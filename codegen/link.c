@@ -1,9 +1,10 @@
-/* Linking with ld: objects in, one shared object out, nothing else. */
+/* Linking with ld: objects in, one shared object out, nothing else, and no file of that on a disk. */
 #include <errno.h>
 #include <fcntl.h>
 #include <spawn.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -89,11 +90,10 @@ static const char *trimmed(Arena *a, const char *s)
     return arena_strndup(a, s, n);
 }
 
-static char *const *link_command(Arena *a, int n, const char *const *objects,
-                                 const char *output)
+/* The first n files are objects, the last is the output. */
+static char *const *link_command(Arena *a, const char *linker, int n, const int *fds)
 {
-    static const char *const fixed[] = {"ld",
-                                        "-shared",
+    static const char *const fixed[] = {"-shared",
                                         "-z",
                                         "noexecstack",
                                         "-z",
@@ -106,42 +106,94 @@ static char *const *link_command(Arena *a, int n, const char *const *objects,
                                         "--build-id=none",
                                         "-o"};
     const int n_fixed = (int)(sizeof fixed / sizeof *fixed);
-    char **args = arena_array(a, (size_t)(n_fixed + n + 2), sizeof *args);
+    char **args = arena_array(a, (size_t)(n_fixed + n + 3), sizeof *args);
+    int k = 0;
+    args[k++] = arena_strdup(a, linker);
     for (int i = 0; i < n_fixed; i++)
-        args[i] = arena_strdup(a, fixed[i]);
-    args[n_fixed] = arena_strdup(a, output);
+        args[k++] = arena_strdup(a, fixed[i]);
+    args[k++] = arena_printf(a, "/proc/self/fd/%d", fds[n]);
     for (int i = 0; i < n; i++)
-        args[n_fixed + 1 + i] = arena_strdup(a, objects[i]);
+        args[k++] = arena_printf(a, "/proc/self/fd/%d", fds[i]);
     return args;
 }
 
-bool link_objects(Arena *a, int n, const char *const *objects, const char *path, bool verbose,
-                  const char **error, bool *tool_missing)
+/* ---- Files in memory ---- */
+
+/* Open for the linker too, which finds it as /proc/self/fd/N; -1 with errno. */
+static int memory_file(const Text *content)
 {
-    const char *temporary = arena_printf(a, "%s.tmp%ld", path, (long)getpid());
-    char *const *args = link_command(a, n, objects, temporary);
-    *tool_missing = false;
-    if (verbose)
-        print_command(args);
-    if (!run(a, args, error, tool_missing)) {
-        unlink(temporary);
-        *error = trimmed(a, *error);
-        return false;
+    const int fd = memfd_create("hftac", 0);
+    size_t at = 0;
+    while (fd >= 0 && content && at < content->len) {
+        const ssize_t n = write(fd, content->s + at, content->len - at);
+        if (n > 0) {
+            at += (size_t)n;
+        } else if (n == 0 || errno != EINTR) {
+            const int failed = n == 0 ? ENOSPC : errno;
+            close(fd);
+            errno = failed;
+            return -1;
+        }
     }
-    if (!model_stamp(a, temporary, error)) {
-        unlink(temporary);
-        return false;
-    }
-    if (rename(temporary, path)) {
-        *error = arena_printf(a, "cannot write %s: %s", path, strerror(errno));
-        unlink(temporary);
-        return false;
-    }
-    return true;
+    return fd;
 }
 
-bool link_shared(Arena *a, const char *object, const char *path, bool verbose,
-                 const char **error, bool *tool_missing)
+/* What the linker wrote, with its hash. */
+static bool read_output(Arena *a, int fd, Text *out, const char **error)
 {
-    return link_objects(a, 1, &object, path, verbose, error, tool_missing);
+    char *buffer = arena_array(a, 1 << 16, 1);
+    off_t at = 0;
+    for (ssize_t n; (n = pread(fd, buffer, 1 << 16, at)) != 0;) {
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0) {
+            *error = arena_printf(a, "cannot read what ld wrote: %s", strerror(errno));
+            return false;
+        }
+        text_addn(out, buffer, (size_t)n);
+        at += n;
+    }
+    if (out->len && model_stamp(out))
+        return true;
+    *error = "ld linked no model.so with hftac's note";
+    return false;
+}
+
+/* GNU ld by its own name first: others replace the file that they are to write. */
+static bool link_files(Arena *a, int n, const int *fds, bool verbose, const char **error,
+                       bool *tool_missing)
+{
+    static const char *const linkers[] = {"ld.bfd", "ld"};
+    for (int i = 0; i < 2; i++) {
+        char *const *args = link_command(a, linkers[i], n, fds);
+        if (verbose)
+            print_command(args);
+        *tool_missing = false;
+        if (run(a, args, error, tool_missing))
+            return true;
+        if (!*tool_missing)
+            break;
+    }
+    *error = trimmed(a, *error);
+    return false;
+}
+
+bool link_objects(Arena *a, int n, const Text *objects, bool verbose, Text *out,
+                  const char **error, bool *tool_missing)
+{
+    *tool_missing = false;
+    int *fds = arena_array(a, (size_t)n + 1, sizeof *fds);
+    int opened = 0;
+    while (opened <= n &&
+           (fds[opened] = memory_file(opened < n ? &objects[opened] : NULL)) >= 0)
+        opened++;
+    bool ok = opened > n;
+    if (!ok)
+        *error = arena_printf(a, "cannot keep the objects in memory: %s", strerror(errno));
+    else
+        ok = link_files(a, n, fds, verbose, error, tool_missing) &&
+             read_output(a, fds[n], out, error);
+    for (int i = 0; i < opened; i++)
+        close(fds[i]);
+    return ok;
 }

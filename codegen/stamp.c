@@ -1,12 +1,7 @@
 /* The last step of writing a model.so: the hash of the whole file goes into its ELF note, so that
  * libhftac sees every later change of the file, by whatever damaged it. */
 #include <elf.h>
-#include <errno.h>
-#include <fcntl.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
@@ -14,7 +9,7 @@
 #include "runtime/model_abi.h"
 
 typedef struct File {
-    unsigned char *bytes; /* mapped, shared: what is written here is in the file */
+    unsigned char *bytes;
     size_t n;
 } File;
 
@@ -56,25 +51,8 @@ static bool stamp(const File *f)
     return true;
 }
 
-bool model_stamp(Arena *a, const char *path, const char **error)
+bool model_stamp(Text *model)
 {
-    const int fd = open(path, O_RDWR | O_CLOEXEC);
-    struct stat st;
-    File f = {.bytes = MAP_FAILED};
-    if (fd >= 0 && fstat(fd, &st) == 0) {
-        f.n = (size_t)st.st_size;
-        f.bytes = mmap(NULL, f.n, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    }
-    const int failed = errno;
-    if (fd >= 0)
-        close(fd);
-    if (f.bytes == MAP_FAILED) {
-        *error = arena_printf(a, "cannot open %s: %s", path, strerror(failed));
-        return false;
-    }
-    const bool ok = stamp(&f);
-    munmap(f.bytes, f.n);
-    if (!ok)
-        *error = arena_printf(a, "%s was linked without hftac's note", path);
-    return ok;
+    const File f = {.bytes = (unsigned char *)model->s, .n = model->len};
+    return stamp(&f);
 }

@@ -18,13 +18,7 @@
 #include "ir/read.h"
 #include "ir/verify.h"
 #include "passes/plan_build.h"
-
-enum {
-    EXIT_INPUT = 1,
-    EXIT_USAGE = 2,
-    EXIT_FILE = 3,
-    EXIT_TOOL = 4
-};
+#include "tools/hftac_output.h"
 
 typedef enum Stage {
     STAGE_AST,
@@ -93,6 +87,7 @@ typedef struct Compiler {
     Timing times[64];
     int n_times;
     double started;
+    Inputs inputs;
 } Compiler;
 
 static double now(void)
@@ -284,6 +279,7 @@ static void list_ops(Arena *a)
     text_init(&t, a);
     op_list_print(&t);
     fputs(t.s, stdout);
+    output_flush();
 }
 
 static void parse_color(Options *o, const char *when)
@@ -398,9 +394,11 @@ static void parse_option(Compiler *c, int opt, const char *arg)
         exit(0);
     case OPT_HELP:
         fputs(help_text, stdout);
+        output_flush();
         exit(0);
     case OPT_VERSION:
         puts("hftac " HFTAC_VERSION);
+        output_flush();
         exit(0);
     default:
         fputs("Try 'hftac --help'.\n", stderr);
@@ -450,12 +448,6 @@ static void parse_options(Compiler *c, int argc, char **argv)
                     "running it is not there yet");
 }
 
-_Noreturn static void file_error(const char *text)
-{
-    fprintf(stderr, "hftac: error: %s\n", text);
-    exit(EXIT_FILE);
-}
-
 /* The input's name without directory and suffix, in the current directory, plus `suffix`. */
 static const char *output_name(Compiler *c, const char *suffix)
 {
@@ -480,38 +472,9 @@ static const char *stage_path(Compiler *c, Stage s)
     return output_name(c, stages[s].suffix);
 }
 
-/* What a rename must not replace: a device, a pipe, a directory. */
-static bool is_special(const char *path)
+static void write_text(Compiler *c, const char *path, const Text *text)
 {
-    struct stat st;
-    return !stat(path, &st) && !S_ISREG(st.st_mode);
-}
-
-/* Text goes to stdout, into a device or pipe, or to a file that is there whole or not at all. */
-static void write_text(Compiler *c, const char *path, const char *text)
-{
-    if (!strcmp(path, "-")) {
-        if (fputs(text, stdout) < 0 || fflush(stdout))
-            file_error(
-                arena_printf(c->arena, "cannot write to standard output: %s", strerror(errno)));
-        return;
-    }
-    if (is_special(path)) {
-        FILE *special = fopen(path, "w");
-        const bool wrote = special && fputs(text, special) >= 0;
-        if (!special || (fclose(special) | !wrote))
-            file_error(arena_printf(c->arena, "cannot write '%s': %s", path, strerror(errno)));
-        return;
-    }
-    const char *tmp = arena_printf(c->arena, "%s.tmp%ld", path, (long)getpid());
-    FILE *f = fopen(tmp, "w");
-    const bool wrote = f && fputs(text, f) >= 0;
-    const int saved = errno;
-    if (!f || (fclose(f) | !wrote) || rename(tmp, path)) {
-        const int why = f && wrote ? errno : saved;
-        unlink(tmp);
-        file_error(arena_printf(c->arena, "cannot write '%s': %s", path, strerror(why)));
-    }
+    output_write(c->arena, &c->inputs, path, text);
 }
 
 static void emit_module(Compiler *c, const Module *m, Stage s)
@@ -521,7 +484,7 @@ static void emit_module(Compiler *c, const Module *m, Stage s)
     Text t;
     text_init(&t, c->arena);
     (s == STAGE_DOT ? module_print_dot : module_print)(&t, m);
-    write_text(c, stage_path(c, s), t.s);
+    write_text(c, stage_path(c, s), &t);
 }
 
 static void dump_after(Compiler *c, const Module *m, const char *pass)
@@ -531,7 +494,7 @@ static void dump_after(Compiler *c, const Module *m, const char *pass)
     Text t;
     text_init(&t, c->arena);
     module_print(&t, m);
-    fputs(t.s, stdout);
+    write_text(c, "-", &t);
 }
 
 static int finish_report(Compiler *c)
@@ -567,7 +530,7 @@ static void write_depend(Compiler *c, const Program *p, const char *target)
     for (int i = 0; i < p->n_files; i++)
         text_printf(&t, " %s", p->files[i]->name);
     text_add(&t, "\n");
-    write_text(c, arena_printf(c->arena, "%s.d", target), t.s);
+    write_text(c, arena_printf(c->arena, "%s.d", target), &t);
 }
 
 static Module *load_hir(Compiler *c)
@@ -587,11 +550,20 @@ static Module *load_hir(Compiler *c)
                        diag_add_source(c->diag, c->o.input, t.s ? t.s : "", t.len, false));
 }
 
+static void note_inputs(Compiler *c, const Program *p)
+{
+    const char **paths = arena_array(c->arena, (size_t)p->n_files + 1, sizeof *paths);
+    for (int i = 0; i < p->n_files; i++)
+        paths[i] = p->files[i]->name;
+    c->inputs = (Inputs){.paths = paths, .n = p->n_files};
+}
+
 /* Text to module; exits where the text has mistakes or no later stage is wanted. */
 static Module *front(Compiler *c)
 {
     const size_t len = strlen(c->o.input);
     if (len > 4 && !strcmp(c->o.input + len - 4, ".hir")) {
+        c->inputs = (Inputs){.paths = &c->o.input, .n = 1};
         Module *m = load_hir(c);
         phase_end(c, "read");
         return m;
@@ -609,12 +581,13 @@ static Module *front(Compiler *c)
     phase_end(c, "parse");
     if (!loaded || diag_errors(c->diag))
         exit(not_found ? EXIT_FILE : EXIT_INPUT);
+    note_inputs(c, &p);
     if (c->o.emit[STAGE_AST]) {
         Text t;
         text_init(&t, c->arena);
         for (int i = 0; i < p.n_files; i++)
             ast_print(&t, p.files[i]);
-        write_text(c, stage_path(c, STAGE_AST), t.s);
+        write_text(c, stage_path(c, STAGE_AST), &t);
         if (!wants_beyond(c, STAGE_AST))
             exit(finish_report(c));
     }
@@ -625,7 +598,7 @@ static Module *front(Compiler *c)
         Text t;
         text_init(&t, c->arena);
         program_print_hdl(&t, &p, m);
-        write_text(c, stage_path(c, STAGE_HDL), t.s);
+        write_text(c, stage_path(c, STAGE_HDL), &t);
     }
     if (m && c->o.depend)
         write_depend(c, &p, c->o.output ? c->o.output : "model.so");
@@ -706,7 +679,7 @@ static void emit_cuda(Compiler *c, const Plan *p)
     if (c->o.gpu_arch)
         check_cuda(c, t.s);
     if (c->o.emit[STAGE_CUDA])
-        write_text(c, stage_path(c, STAGE_CUDA), t.s);
+        write_text(c, stage_path(c, STAGE_CUDA), &t);
 }
 
 static void print_report(Compiler *c, const Plan *p, bool wanted,
@@ -727,7 +700,7 @@ static void emit_plan(Compiler *c, const Plan *p)
             Text t;
             text_init(&t, c->arena);
             plan_print(&t, p, s == STAGE_PLAN);
-            write_text(c, stage_path(c, (Stage)s), t.s);
+            write_text(c, stage_path(c, (Stage)s), &t);
         }
     print_report(c, p, c->o.mem_report, plan_print_memory);
     print_report(c, p, c->o.work_report, plan_print_work);
@@ -740,15 +713,22 @@ static void print_code(Compiler *c, CpuModule *code)
         Text t;
         text_init(&t, c->arena);
         cpu_print_llvm(code, &t);
-        write_text(c, stage_path(c, STAGE_LLVM), t.s);
+        write_text(c, stage_path(c, STAGE_LLVM), &t);
     }
     if (c->o.emit[STAGE_ASM]) {
-        const char *path = stage_path(c, STAGE_ASM);
-        if (!cpu_emit_asm(code, strcmp(path, "-") ? path : "/dev/stdout", &error))
+        Text t;
+        text_init(&t, c->arena);
+        if (!cpu_emit_asm(code, &t, &error))
             file_error(error);
+        write_text(c, stage_path(c, STAGE_ASM), &t);
     }
-    if (c->o.emit[STAGE_OBJ] && !cpu_emit_object(code, stage_path(c, STAGE_OBJ), &error))
-        file_error(error);
+    if (c->o.emit[STAGE_OBJ]) {
+        Text t;
+        text_init(&t, c->arena);
+        if (!cpu_emit_object(code, &t, &error))
+            file_error(error);
+        write_text(c, stage_path(c, STAGE_OBJ), &t);
+    }
 }
 
 static void link_code(Compiler *c, CpuModule *code)
@@ -760,24 +740,24 @@ static void link_code(Compiler *c, CpuModule *code)
         usage("%s", "a shared object is not printed; name a file with -o");
     if (is_special(so))
         file_error(arena_printf(c->arena, "cannot write '%s': it is no regular file", so));
+    output_check(c->arena, &c->inputs, so);
     const int n = cpu_part_count(code);
-    const char **object = arena_array(c->arena, (size_t)n, sizeof *object);
+    Text *object = arena_array(c->arena, (size_t)n, sizeof *object), linked;
+    text_init(&linked, c->arena);
     for (int i = 0; i < n; i++)
-        object[i] = arena_printf(c->arena, "%s.%ld.%d.o", so, (long)getpid(), i);
+        text_init(&object[i], c->arena);
     const char *error = NULL;
     bool tool_missing = false;
-    const bool emitted = c->o.emit_any ? cpu_emit_object(code, object[0], &error)
+    const bool emitted = c->o.emit_any ? cpu_emit_object(code, &object[0], &error)
                                        : cpu_emit_objects(code, object, c->o.jobs, &error);
     if (!emitted)
-        file_error(arena_printf(c->arena, "cannot write '%s': %s", so, error));
+        file_error(error);
     phase_end(c, "object");
-    const bool ok = link_objects(c->arena, n, object, so, c->o.verbose, &error, &tool_missing);
-    for (int i = 0; i < n; i++)
-        unlink(object[i]);
-    if (!ok) {
+    if (!link_objects(c->arena, n, object, c->o.verbose, &linked, &error, &tool_missing)) {
         fprintf(stderr, "hftac: error: %s\n", error);
         exit(tool_missing ? EXIT_TOOL : EXIT_FILE);
     }
+    write_text(c, so, &linked);
     phase_end(c, "link");
 }
 
@@ -813,6 +793,7 @@ static void say_counts(const Compiler *c, const Module *m)
 
 int main(int argc, char **argv)
 {
+    output_begin();
     Compiler c = {.arena = arena_new()};
     parse_options(&c, argc, argv);
     c.diag = diag_new(c.arena, &c.o.diag);

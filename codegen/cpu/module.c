@@ -355,38 +355,45 @@ void cpu_print_llvm(const CpuModule *m, Text *out)
     LLVMDisposeMessage(text);
 }
 
+/* LLVM writes into memory, so that no full disk meets code that does not expect one. */
+static void take_buffer(LLVMMemoryBufferRef buffer, Text *out)
+{
+    text_addn(out, LLVMGetBufferStart(buffer), LLVMGetBufferSize(buffer));
+    LLVMDisposeMemoryBuffer(buffer);
+}
+
 /* From a copy: LLVM's back end rewrites the module that it is given. */
-static bool emit_file(CpuModule *m, const char *path, LLVMCodeGenFileType type,
-                      const char **error)
+static bool emit_code(CpuModule *m, Text *out, LLVMCodeGenFileType type, const char **error)
 {
     char *message = NULL;
+    LLVMMemoryBufferRef buffer;
     LLVMModuleRef copy = LLVMCloneModule(m->parts[0].module);
-    const bool failed = LLVMTargetMachineEmitToFile(
-        m->parts[0].machine, copy, arena_strdup(m->arena, path), type, &message);
+    const bool failed =
+        LLVMTargetMachineEmitToMemoryBuffer(m->parts[0].machine, copy, type, &message, &buffer);
     LLVMDisposeModule(copy);
-    if (failed) {
-        *error = arena_printf(m->arena, "cannot write %s: %s", path, message);
-        remove(path);
-    }
+    if (failed)
+        *error = arena_printf(m->arena, "LLVM cannot emit code: %s", message);
+    else
+        take_buffer(buffer, out);
     LLVMDisposeMessage(message);
     return !failed;
 }
 
-bool cpu_emit_asm(CpuModule *m, const char *path, const char **error)
+bool cpu_emit_asm(CpuModule *m, Text *out, const char **error)
 {
-    return emit_file(m, path, LLVMAssemblyFile, error);
+    return emit_code(m, out, LLVMAssemblyFile, error);
 }
 
-bool cpu_emit_object(CpuModule *m, const char *path, const char **error)
+bool cpu_emit_object(CpuModule *m, Text *out, const char **error)
 {
-    return emit_file(m, path, LLVMObjectFile, error);
+    return emit_code(m, out, LLVMObjectFile, error);
 }
 
 /* ---- all parts at once ---- */
 
 typedef struct Work {
     const CpuModule *module;
-    char *path[MAX_PARTS];
+    LLVMMemoryBufferRef object[MAX_PARTS];
     char *passes_message[MAX_PARTS], *emit_message[MAX_PARTS];
     bool failed[MAX_PARTS];
     atomic_int next;
@@ -397,9 +404,9 @@ static void compile_part(Work *w, int i)
     const Part *part = &w->module->parts[i];
     if (w->module->optimize > 0)
         w->passes_message[i] = run_passes(part);
-    w->failed[i] = w->passes_message[i] ||
-                   LLVMTargetMachineEmitToFile(part->machine, part->module, w->path[i],
-                                               LLVMObjectFile, &w->emit_message[i]);
+    w->failed[i] = w->passes_message[i] || LLVMTargetMachineEmitToMemoryBuffer(
+                                               part->machine, part->module, LLVMObjectFile,
+                                               &w->emit_message[i], &w->object[i]);
 }
 
 static void *compile_parts(void *context)
@@ -428,22 +435,20 @@ int cpu_part_count(const CpuModule *m)
     return m->n_parts;
 }
 
-bool cpu_emit_objects(CpuModule *m, const char *const *paths, int n_threads, const char **error)
+bool cpu_emit_objects(CpuModule *m, Text *out, int n_threads, const char **error)
 {
     Work w = {.module = m};
     atomic_init(&w.next, 0);
-    for (int i = 0; i < m->n_parts; i++)
-        w.path[i] = arena_strdup(m->arena, paths[i]);
     work_in_threads(&w, n_threads ? n_threads : (int)sysconf(_SC_NPROCESSORS_ONLN));
     bool ok = true;
     for (int i = 0; i < m->n_parts; i++) {
         if (!passes_failed(m, w.passes_message[i], error) && w.failed[i])
-            *error = arena_printf(m->arena, "cannot write %s: %s", paths[i], w.emit_message[i]);
+            *error = arena_printf(m->arena, "LLVM cannot emit code: %s", w.emit_message[i]);
         LLVMDisposeMessage(w.emit_message[i]);
+        if (!w.failed[i])
+            take_buffer(w.object[i], &out[i]);
         ok &= !w.failed[i];
     }
-    for (int i = 0; i < m->n_parts && !ok; i++)
-        remove(paths[i]);
     return ok;
 }
 
