@@ -196,6 +196,10 @@ static void put_results(Writer *w, const EntryPlan *e)
         const char *name = o->kind == OUT_FAULT && o->input ? o->input : o->name ? o->name : "";
         if (o->kind == OUT_RESULT) {
             put_result(w, o, name, result_kind(g, name), &n);
+        } else if (o->kind == OUT_CAUSE) {
+            put_result(w, o, name, HFTAC_RESULT_CAUSE, &n);
+        } else if (output_is_watched(o)) {
+            put_result(w, o, name, HFTAC_RESULT_KEPT, &n);
         } else if (o->kind == OUT_FAULT) {
             put_result(w, o, name, HFTAC_RESULT_FAULT, &n);
             put_result(w, o, name, HFTAC_RESULT_FAULT_VALUE, &n);

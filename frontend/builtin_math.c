@@ -63,8 +63,11 @@ Value builtin_cast(const Call *c)
     }
     if (d == DT_BOOL && value_is_number(x))
         return batch_as(x, value_bool(value_number(x) != 0));
-    if (x->kind == V_TENSOR && (!x->weak || value_class(x) == DTC_REAL || d == DT_BOOL))
-        return value_node(build_cast(&e->b, x->node, d), false);
+    if (x->kind == V_TENSOR && (!x->weak || value_class(x) == DTC_REAL || d == DT_BOOL)) {
+        Node *n = build_cast(&e->b, x->node, d);
+        scalars_note(e, OP_CAST, x, n, c->loc[0]);
+        return value_node(n, false);
+    }
     return cast_constant(c, x, d);
 }
 

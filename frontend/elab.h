@@ -225,6 +225,12 @@ typedef struct Fault {
     SrcRange loc;
 } Fault;
 
+/* A scalar that an update computes with tensors, in the type in which it meets them. */
+typedef struct Scalar {
+    const char *label;
+    Node *node;
+} Scalar;
+
 /* What avg() marked in the metric being elaborated. */
 typedef struct Mark {
     Node *mark; /* a detach node in the eval graph that stands for the average */
@@ -290,8 +296,11 @@ struct Elab {
     int n_inits, cap_inits;
     Objective *objectives; /* of `update` clauses */
     int n_objectives, cap_objectives;
-    int64_t accumulate; /* batches that make one step */
-    int n_schedules;    /* whose bodies have been run in the train graph */
+    int64_t accumulate;   /* batches that make one step */
+    const char *updating; /* the parameter whose optimizer runs, or NULL */
+    Scalar *scalars;      /* that have met tensors in this update */
+    int n_scalars, cap_scalars;
+    int n_schedules; /* whose bodies have been run in the train graph */
 };
 
 typedef struct Arg {
@@ -509,6 +518,10 @@ Node *math_strong(Elab *e, const Value *v, SrcRange at, const char *what);
 Node *math_scalar(Elab *e, const Value *v, SrcRange at, const char *what);
 /* How many elements of x lie along dims; a node where only valid samples count. */
 Value math_count(Elab *e, Node *x, int n, const int64_t *dims);
+/* Do both compute the same?  A count knows only its operand's shape.  Compares `left` nodes at most. */
+bool math_same_value(const Node *a, const Node *b, int *left);
+/* train_scalars.c: the operator brings the scalar v, as that node, together with a tensor. */
+void scalars_note(Elab *e, OpCode op, const Value *v, Node *as, SrcRange at);
 /* x where it is real; else in the program's real type (weak: f64). */
 Value math_real(Elab *e, Value v);
 

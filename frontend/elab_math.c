@@ -160,8 +160,7 @@ static bool same_marks(const Shape *a, const Shape *b)
            memcmp(a->batch, b->batch, (size_t)a->rank * sizeof a->batch[0]) == 0;
 }
 
-/* Do both count the same?  A count knows only its operand's shape.  Compares `left` nodes at most. */
-static bool same_weight(const Node *a, const Node *b, int *left)
+bool math_same_value(const Node *a, const Node *b, int *left)
 {
     if (a == b)
         return true;
@@ -173,7 +172,7 @@ static bool same_weight(const Node *a, const Node *b, int *left)
         return same_marks(&a->in[0]->type.shape, &b->in[0]->type.shape) &&
                shape_equal(&a->in[0]->type.shape, &b->in[0]->type.shape);
     for (int i = 0; i < a->n_in; i++)
-        if (!same_weight(a->in[i], b->in[i], left))
+        if (!math_same_value(a->in[i], b->in[i], left))
             return false;
     return true;
 }
@@ -199,7 +198,7 @@ static Node *weight_of(Elab *e, const Value *v, int n)
     int left = 256;
     for (int i = 0; i < n; i++)
         if (v[i].kind == V_TENSOR && v[i].weight != NULL) {
-            if (weight != NULL && !same_weight(weight, v[i].weight, &left))
+            if (weight != NULL && !math_same_value(weight, v[i].weight, &left))
                 return NULL;
             weight = v[i].weight;
         }
@@ -287,6 +286,15 @@ static DType arithmetic_type(DType d)
     return dtype_class(d) == DTC_REAL ? d : DT_I64;
 }
 
+static void note_scalars(Elab *e, OpCode op, const Value v[2], Node *x, Node *y, bool weak,
+                         SrcRange at)
+{
+    if (weak)
+        return;
+    scalars_note(e, op, &v[0], x, at);
+    scalars_note(e, op, &v[1], y, at);
+}
+
 Value math_binary(Elab *e, OpCode op, Value a, Value b, SrcRange at)
 {
     Value counter;
@@ -310,6 +318,7 @@ Value math_binary(Elab *e, OpCode op, Value a, Value b, SrcRange at)
         return value_error();
     }
     Node *x = math_cast(e, &a, d, at, "an operand"), *y = math_cast(e, &b, d, at, "an operand");
+    note_scalars(e, op, v, x, y, weak, at);
     return with_weight(e, value_node(build2(&bld, op, x, y), weak), v, 2);
 }
 
@@ -340,6 +349,7 @@ Value math_divide(Elab *e, Value a, Value b, SrcRange at)
     Builder bld = e->b;
     bld.loc = at;
     Node *x = math_cast(e, &a, d, at, "an operand"), *y = math_cast(e, &b, d, at, "an operand");
+    note_scalars(e, OP_DIV, v, x, y, weak, at);
     return with_weight(e, value_node(build2(&bld, OP_DIV, x, y), weak), v, 2);
 }
 

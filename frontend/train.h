@@ -53,6 +53,10 @@ typedef struct Train {
 /* Adds to the train graph what the section asks for. */
 bool train_step_build(Elab *e, Train *t);
 
+/* train_scalars.c: are all scalars finite that the update has noted (NULL: it has none)?  Reports them to the host, and
+ * forgets them. */
+Node *scalars_finite(Elab *e, const char *optimizer, SrcRange loc);
+
 /* train_schedule.c: the factor of a chain of schedules at this step, NUM or a weak scalar; lr: the base rate. */
 Value schedule_chain(Elab *e, const Schedule *c, Value lr);
 int param_named(const Ast *params, const char *name);

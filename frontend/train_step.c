@@ -2,6 +2,7 @@
  * that keeps the state of a model whose step went wrong. */
 #include "frontend/train.h"
 
+#include <math.h>
 #include <string.h>
 
 /* A parameter that is trained. */
@@ -285,8 +286,10 @@ static void update_param(Step *s, const Trained *p)
     scope_bind(e, &f->scope, head->kid[0]->name, value_node(state_now(e, p->name), false),
                b->call);
     scope_bind(e, &f->scope, head->kid[1]->name, value_node(p->grad, false), b->call);
+    e->updating = p->name;
     const Value v =
         run_definition(e, b->def->kid[2], arena_printf(e->arena, "%s.next", p->name));
+    e->updating = NULL;
     frame_pop(e);
     Node *n = v.kind == V_ERROR
                   ? NULL
@@ -311,6 +314,28 @@ static void add_result(Elab *e, const char *name, Node *v, SrcRange loc)
         graph_add_output(e->b.graph, &o);
 }
 
+/* Nothing is written if a scalar of the update is not finite; before the last batch of a step none is used. */
+static void check_scalars(Step *s)
+{
+    Elab *e = s->e;
+    Node *finite = scalars_finite(e, s->update->optimizer.bound->def->name,
+                                  s->update->optimizer.bound->call);
+    if (finite == NULL)
+        return;
+    if (s->last != NULL)
+        finite = build2(&e->b, OP_OR, build1(&e->b, OP_NOT, s->last), finite);
+    s->ok = both(e, s->ok, finite);
+}
+
+/* A state that begins as a number that is not finite (the best so far, say) may become one again. */
+static bool is_guarded(Elab *e, const char *name)
+{
+    const Dist *d = &state_rec(e, name)->init;
+    const bool starts_finite =
+        d->family != NULL || !value_is_number(&d->arg[0]) || isfinite(value_number(&d->arg[0]));
+    return starts_finite && dtype_class(module_state(e->module, name)->type.dtype) == DTC_REAL;
+}
+
 /* What a state keeps if the step went wrong, or until the last batch of a step. */
 static void write_state(Step *s, const char *name, Node *next, Node *when, SrcRange loc)
 {
@@ -320,6 +345,7 @@ static void write_state(Step *s, const char *name, Node *next, Node *when, SrcRa
     const Output o = {.kind = OUT_STATE,
                       .name = name,
                       .value = build3(&e->b, OP_WHERE, when, next, build_state(&e->b, name)),
+                      .guarded = is_guarded(e, name),
                       .loc = loc};
     if (o.value != NULL)
         graph_add_output(e->b.graph, &o);
@@ -403,6 +429,7 @@ static bool build_update(Step *s, int k)
         update_param(s, &s->params[i]);
     if (diag_errors(e->diag) > 0)
         return false;
+    check_scalars(s);
     report(s, k);
     if (s->versions != NULL)
         show_update(s);

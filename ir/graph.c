@@ -199,6 +199,12 @@ Node *graph_find(const Graph *g, const char *name)
     return g->names ? names_owner(g->names, name) : NULL;
 }
 
+bool output_is_watched(const Output *o)
+{
+    return o->guarded &&
+           (o->value->op != OP_STATE || strcmp(o->value->attrs.leaf.name, o->name) != 0);
+}
+
 int *graph_uses(const Graph *g, Arena *a)
 {
     int *uses = arena_array(a, (size_t)g->n_nodes, sizeof *uses);

@@ -99,6 +99,7 @@ typedef struct Hyper {
 typedef enum OutputKind {
     OUT_STATE,  /* name: the state; value: what the step leaves in it */
     OUT_RESULT, /* name: "loss", "acc", ...: rank 0, f64, per model, read by the host */
+    OUT_CAUSE, /* name: what the value is called; f64[]: if it is not finite, that is why the step was not written */
     OUT_TENSOR, /* name: a model output of predict */
     OUT_FAULT, /* value: i64[], position of the first bad index in the operand, or -1; value2: i64[], what stood there */
     OUT_NEXT,  /* of a loop's body: the next round's value of a carried argument, in order */
@@ -111,6 +112,8 @@ typedef struct Output {
     Node *value, *value2;
     const Type *
         seen; /* OUT_TENSOR in a plan: what the host sees, if value is the same memory in another shape; or NULL */
+    bool
+        guarded; /* OUT_STATE of reals: an element whose new value is not finite keeps its old one, and the host is told */
     const char *input; /* OUT_FAULT: the input whose values are checked, or NULL */
     int64_t lo, hi;    /* OUT_FAULT: allowed are lo <= v < hi ... */
     int64_t ignore;    /* ... and this one, if has_ignore */
@@ -172,6 +175,8 @@ Node *graph_append(Graph *g, const Node *what);
 Node *graph_leaf(const Graph *g, OpCode op, const char *name);
 /* The node appended under this name (without the %), or NULL. */
 Node *graph_find(const Graph *g, const char *name);
+/* Does the host learn whether an element kept its old value?  A state that is left as it is has nothing to tell. */
+bool output_is_watched(const Output *o);
 /* Number of uses of each node by id, outputs included (arena array). */
 int *graph_uses(const Graph *g, Arena *a);
 /* Rewrites: after this every operand and output that was `from` is `to`. */

@@ -222,6 +222,8 @@ static void print_kernel(Text *out, const EntryPlan *e, int at, bool places, Are
     for (int i = 0; i < k->n_stores; i++) {
         text_printf(out, "      store %%%s -> ", k->stores[i].value->name);
         print_buffer(out, k->stores[i].to, places);
+        if (k->stores[i].flag)
+            text_add(out, " guarded");
         text_add(out, "\n");
     }
     text_add(out, "    }\n");

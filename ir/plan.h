@@ -63,6 +63,9 @@ typedef struct Store {
     Node *value;
     Buffer *
         to; /* value's axes and to->shape agree; element types may differ: the store converts (result: f64) */
+    Buffer *
+        flag; /* NULL, or a result: elements that are not finite are not stored, and it becomes 1 if there were some, else 0.
+               * to is a state of the value's type, and the kernel no scatter */
 } Store;
 
 /* space: the iteration space.  A store's value has the same rank and on each axis the space's extent or 1

@@ -95,7 +95,7 @@ static void print_fault(Text *out, const Output *o)
 
 static void print_output(Text *out, const Output *o)
 {
-    static const char *const words[] = {"state", "result", "output"};
+    static const char *const words[] = {"state", "result", "cause", "output"};
     if (o->kind == OUT_FAULT) {
         print_fault(out, o);
         return;
@@ -106,7 +106,7 @@ static void print_output(Text *out, const Output *o)
     }
     text_printf(out, "%s ", words[o->kind]);
     text_quoted(out, o->name);
-    text_printf(out, " %%%s", o->value->name);
+    text_printf(out, " %%%s%s", o->value->name, o->guarded ? " guarded" : "");
 }
 
 static void indent(Text *out, int depth)

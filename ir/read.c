@@ -439,7 +439,8 @@ static bool read_fault(Reader *r, const Graph *g, Output *o)
 
 static bool read_output(Reader *r, Graph *g)
 {
-    static const char *const words[] = {"state", "result", "output", "fault", "next", "stack"};
+    static const char *const words[] = {"state", "result", "cause", "output",
+                                        "fault", "next",   "stack"};
     enum {
         N_WORDS = sizeof words / sizeof *words
     };
@@ -457,6 +458,11 @@ static bool read_output(Reader *r, Graph *g)
         return false;
     if (o.kind == OUT_FAULT && !read_fault(r, g, &o))
         return false;
+    if (o.kind == OUT_STATE && !reader_at_line_end(r)) {
+        if (!reader_expect(r, "guarded"))
+            return false;
+        o.guarded = true;
+    }
     graph_add_output(g, &o);
     return reader_line_end(r);
 }

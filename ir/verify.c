@@ -238,6 +238,8 @@ static const char *check_state_output(const Check *c, const Output *o)
                            arena_printf(c->module->arena, "the state is %s, but %%%s is %s",
                                         type_text(c->module->arena, &s->type), o->value->name,
                                         type_text(c->module->arena, &o->value->type)));
+    if (o->guarded && dtype_class(s->type.dtype) != DTC_REAL)
+        return fail_output(c, o, "only a state of reals can be guarded");
     for (const Output *p = c->graph->outputs; p < o; p++)
         if (p->kind == OUT_STATE && strcmp(p->name, o->name) == 0)
             return fail_output(c, o, "is written twice");
@@ -256,6 +258,7 @@ static const char *check_output(const Check *c, const Output *o)
     case OUT_STATE:
         return check_state_output(c, o);
     case OUT_RESULT:
+    case OUT_CAUSE:
         return is_scalar_of(o->value, DT_F64) ? NULL
                                               : fail_output(c, o, "a result must be f64[]");
     case OUT_TENSOR:

@@ -143,14 +143,18 @@ static void place_outputs(Fuse *f)
     const int n = f->graph->n_outputs;
     f->output = arena_array(f->scratch, (size_t)n + 1, sizeof *f->output);
     f->output_value2 = arena_array(f->scratch, (size_t)n + 1, sizeof *f->output_value2);
+    f->output_flag = arena_array(f->scratch, (size_t)n + 1, sizeof *f->output_flag);
     f->entry->results = arena_array(f->arena, 2 * (size_t)n + 1, sizeof *f->entry->results);
     for (int i = 0, n_tensors = 0; i < n; i++) {
         const Output *o = &f->graph->outputs[i];
         switch (o->kind) {
         case OUT_STATE:
             f->output[i] = place_state(f, o->name);
+            if (output_is_watched(o))
+                f->output_flag[i] = new_result(f, o->name);
             break;
         case OUT_RESULT:
+        case OUT_CAUSE:
             f->output[i] = new_result(f, o->name);
             break;
         case OUT_TENSOR:
@@ -213,12 +217,20 @@ static void join_entry(Plan *p, const EntryPlan *e)
         p->n_results = e->n_results;
 }
 
+static void space_result(const Plan *p, const Store *s)
+{
+    const int64_t bytes = (int64_t)p->n_results * 8;
+    if (s->to->space == BUF_RESULT)
+        s->to->model_bytes = bytes;
+    if (s->flag)
+        s->flag->model_bytes = bytes;
+}
+
 static void space_results(const Plan *p, const EntryPlan *e)
 {
     for (int k = 0; k < e->n_kernels; k++)
         for (int s = 0; s < e->kernels[k].n_stores; s++)
-            if (e->kernels[k].stores[s].to->space == BUF_RESULT)
-                e->kernels[k].stores[s].to->model_bytes = (int64_t)p->n_results * 8;
+            space_result(p, &e->kernels[k].stores[s]);
 }
 
 Plan *plan_build(Module *m, const Target *t)

@@ -266,12 +266,13 @@ static void check_place(Check *c, const Life *l)
 
 /* ---- what leaves the graph ---- */
 
-static bool is_stored(const Check *c, const Node *value, BufferSpace space, const Buffer *to)
+static bool is_stored(const Check *c, const Node *value, BufferSpace space, const Buffer *to,
+                      bool guarded)
 {
     for (int i = c->by_value[value->id]; i >= 0; i = c->stores[i].next) {
         const Store *store = c->stores[i].store;
         if (store->to->space == space && (!to || store->to == to))
-            return true;
+            return guarded == (store->flag != NULL);
     }
     return false;
 }
@@ -292,8 +293,8 @@ static void check_output(Check *c, const Output *o)
     if (o->kind == OUT_STATE) {
         const Buffer *to = &c->plan->states[module_state(m, o->name) - m->states];
         const bool kept = is_state_leaf(o->value) && e->buffer[o->value->id] == to;
-        if (!kept && !is_stored(c, o->value, BUF_STATE, to))
-            FAIL(c, "state %s is not written", o->name);
+        if (!kept && !is_stored(c, o->value, BUF_STATE, to, output_is_watched(o)))
+            FAIL(c, "state %s is not written, or not as it is guarded", o->name);
         return;
     }
     if (o->kind == OUT_NEXT || o->kind == OUT_STACK) {
@@ -302,8 +303,8 @@ static void check_output(Check *c, const Output *o)
         return;
     }
     const BufferSpace space = o->kind == OUT_TENSOR ? BUF_OUTPUT : BUF_RESULT;
-    if (!is_stored(c, o->value, space, NULL) ||
-        (o->value2 && !is_stored(c, o->value2, space, NULL)))
+    if (!is_stored(c, o->value, space, NULL, false) ||
+        (o->value2 && !is_stored(c, o->value2, space, NULL, false)))
         FAIL(c, "output %s is not written", o->name ? o->name : "of a fault");
 }
 

@@ -93,19 +93,21 @@ static bool may_store(const Fuse *f, const Group *g, const Node *value, const Bu
     return true;
 }
 
-/* The group that stores it, -1: none need do so. */
-static int add_store(Fuse *f, Node *value, Buffer *to, bool per_model)
+/* The group that stores it, -1: none need do so.  A scatter stores what it adds up again and again: it is not guarded. */
+static int add_store(Fuse *f, Node *value, Buffer *to, Buffer *flag, bool per_model)
 {
     if (!to || keeps_state(f, value, to))
         return -1;
     const int owner = f->owner[value->id];
     if (owner >= 0 && f->groups[owner].per_model == per_model &&
+        (!flag || f->groups[owner].kind != KERNEL_SCATTER) &&
         may_store(f, &f->groups[owner], value, to)) {
-        group_add_item(f, &f->groups[owner], (Item){.value = value, .to = to});
+        group_add_item(f, &f->groups[owner], (Item){.value = value, .to = to, .flag = flag});
         return owner;
     }
     const int id = group_new(f, KERNEL_EXPR, per_model);
-    group_add_item(f, &f->groups[id], (Item){.value = value, .to = to, .copy = true});
+    group_add_item(f, &f->groups[id],
+                   (Item){.value = value, .to = to, .flag = flag, .copy = true});
     return id;
 }
 
@@ -115,7 +117,8 @@ static void add_initial_values(Fuse *f)
     for (int i = 0, n = f->n_groups; i < n; i++) {
         const Group *g = &f->groups[i];
         for (int k = 0; g->loop && k < g->loop->n_carried; k++) {
-            const int by = add_store(f, g->anchor->in[k], g->loop->place[k][0], g->per_model);
+            const int by =
+                add_store(f, g->anchor->in[k], g->loop->place[k][0], NULL, g->per_model);
             if (by >= 0)
                 order_precede(f, by, i);
         }
@@ -173,9 +176,10 @@ bool vfuse_groups(Fuse *f)
             add_stored(f, n);
     add_initial_values(f);
     for (int i = 0; i < f->graph->n_outputs; i++) {
-        add_store(f, output_of(f, i)->value, f->output[i], vfuse_per_model(f, true));
+        add_store(f, output_of(f, i)->value, f->output[i], f->output_flag[i],
+                  vfuse_per_model(f, true));
         if (output_of(f, i)->value2)
-            add_store(f, output_of(f, i)->value2, f->output_value2[i],
+            add_store(f, output_of(f, i)->value2, f->output_value2[i], NULL,
                       vfuse_per_model(f, true));
     }
     return settle_all(f);

@@ -65,6 +65,7 @@ bool node_is_layout(const Node *n);
 typedef struct Item {
     Node *value;
     Buffer *to;
+    Buffer *flag; /* of the Store */
     bool
         copy; /* only a reader of value: another group computes it, or it is a leaf, or cheap */
 } Item;
@@ -126,6 +127,7 @@ typedef struct Fuse {
         like; /* by node id: a value of its own place is stored with these strides; NULL: natural ones */
     Buffer **output; /* by position in graph->outputs: where it goes; NULL: nowhere */
     Buffer **output_value2;
+    Buffer **output_flag; /* of states that are guarded */
     Group *groups;
     int n_groups, cap_groups;
     IdSet *readers;   /* by node id: groups that have read it; some may do so no more */

@@ -191,12 +191,14 @@ static bool is_natural(const Fuse *f, const Node *n, const Buffer *b)
     return !memcmp(stride, b->stride, (size_t)n->type.shape.rank * sizeof *stride);
 }
 
-/* The state that the value becomes, or its place outside the loop, if it can be read from there. */
+/* The state that the value becomes, or its place outside the loop, if it can be read from there: a guarded one does not
+ * hold it. */
 static Buffer *readable_place(const Fuse *f, const Group *g, const Node *n)
 {
     for (int i = 0; i < g->n_items; i++) {
         Buffer *to = g->items[i].to;
-        if (g->items[i].value == n && to && (to->space == BUF_STATE || to->given) &&
+        if (g->items[i].value == n && to && !g->items[i].flag &&
+            (to->space == BUF_STATE || to->given) &&
             (is_natural(f, n, to) || !read_directly(f, n)))
             return to;
     }
@@ -241,9 +243,9 @@ static void fill_stores(Fuse *f, Kernel *k, int id)
         const Item *item = &g->items[i];
         Buffer *own = f->entry->buffer[item->value->id];
         if (item->to)
-            k->stores[k->n_stores++] = (Store){item->value, item->to};
+            k->stores[k->n_stores++] = (Store){item->value, item->to, item->flag};
         else if (item_kept(f, item, id) && own->space != BUF_STATE && !own->given)
-            k->stores[k->n_stores++] = (Store){item->value, own};
+            k->stores[k->n_stores++] = (Store){item->value, own, NULL};
     }
 }
 

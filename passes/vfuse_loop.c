@@ -190,6 +190,7 @@ static void find_buffers(BodyPlan *p)
     const size_t n = (size_t)f->graph->n_outputs + 1;
     f->output = arena_array(f->scratch, n, sizeof *f->output);
     f->output_value2 = arena_array(f->scratch, n, sizeof *f->output_value2);
+    f->output_flag = arena_array(f->scratch, n, sizeof *f->output_flag);
     for (int i = 0; i < f->graph->n_outputs; i++)
         f->output[i] = output_buffer(p, i);
 }

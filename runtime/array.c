@@ -172,7 +172,7 @@ static hftac_metric add_metric(hftac_array *a, const char *name, int which, bool
     return i;
 }
 
-/* Sorts an entry's results into values for metrics, faults, and ok. */
+/* Sorts an entry's results by what becomes of them. */
 static bool plan_entry(hftac_array *a, int which)
 {
     EntryPlan *p = &a->plans[which];
@@ -181,7 +181,9 @@ static bool plan_entry(hftac_array *a, int which)
     if (!e)
         return true;
     if (!table(&p->values, e->n_results, sizeof *p->values) ||
-        !table(&p->faults, e->n_results, sizeof *p->faults))
+        !table(&p->faults, e->n_results, sizeof *p->faults) ||
+        !table(&p->causes, e->n_results, sizeof *p->causes) ||
+        !table(&p->kept, e->n_results, sizeof *p->kept))
         return false;
     for (uint32_t i = 0; i < e->n_results; i++) {
         const HftacResult *r = hft_entry_result(a->m, e, i);
@@ -191,6 +193,10 @@ static bool plan_entry(hftac_array *a, int which)
                 .index = r->index, .metric = add_metric(a, text_of(a, r->name), which, factor)};
         else if (r->kind == HFTAC_RESULT_FAULT)
             p->faults[p->n_faults++] = r;
+        else if (r->kind == HFTAC_RESULT_CAUSE)
+            p->causes[p->n_causes++] = r;
+        else if (r->kind == HFTAC_RESULT_KEPT)
+            p->kept[p->n_kept++] = r;
         else if (r->kind == HFTAC_RESULT_OK)
             p->ok_index = r->index;
     }
@@ -457,6 +463,8 @@ void hftac_close(hftac_array *a)
     for (int i = 0; i < HFTAC_N_ENTRIES; i++) {
         free(a->plans[i].values);
         free(a->plans[i].faults);
+        free(a->plans[i].causes);
+        free(a->plans[i].kept);
     }
     free_partition(&a->running);
     free_partition(&a->others);

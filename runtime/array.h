@@ -31,8 +31,8 @@ typedef struct ResultRef {
 typedef struct EntryPlan {
     const HftacEntry *entry; /* NULL: not compiled */
     ResultRef *values;
-    const HftacResult **faults;
-    int n_values, n_faults;
+    const HftacResult **faults, **causes, **kept;
+    int n_values, n_faults, n_causes, n_kept;
     int64_t ok_index; /* -1: the entry has no such result */
 } EntryPlan;
 

@@ -252,7 +252,8 @@ HFTAC_TRY hftac_epoch_end(hftac_array *array, int32_t metric);
 
 /* One step of all running models on what was fed.  OK also if models diverge or meet a bad
  * label: see their state; a model to which that happens stops and keeps the state it had
- * before the step.  Allocates nothing. */
+ * before the step.  Only where the update itself makes single values that are not finite, of
+ * finite loss, gradients and rates, those alone keep what they were.  Allocates nothing. */
 HFTAC_TRY hftac_train_step(hftac_array *array);
 /* Updates that this model has done. */
 HFTAC_TRY hftac_read_step(hftac_array *array, int32_t model, int64_t *step);
@@ -260,7 +261,7 @@ HFTAC_TRY hftac_read_step(hftac_array *array, int32_t model, int64_t *step);
 typedef enum hftac_model_state {
     HFTAC_MODEL_RUNNING,
     HFTAC_MODEL_STOPPED,  /* by hftac_stop_model */
-    HFTAC_MODEL_DIVERGED, /* loss or gradient were not finite */
+    HFTAC_MODEL_DIVERGED, /* loss, gradient, a rate or a new value was not finite */
     HFTAC_MODEL_FAULT     /* a label or index was out of range */
 } hftac_model_state;
 

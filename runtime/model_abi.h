@@ -190,13 +190,17 @@ typedef struct HftacOutput {
  *   VALUE   a loss or metric
  *   OK      1: the model's state was written; 0: it was left as it was (non-finite loss or gradient, or a fault)
  *   FAULT   position of the first bad index in the checked operand, or -1; the next result is the bad value
- *   FACTOR  the schedule's factor in this step */
+ *   FACTOR  the schedule's factor in this step
+ *   CAUSE   a scalar of the update, called `name`: if it is not finite, that is why OK is 0
+ *   KEPT    not 0: the state `name` kept elements whose new value was not finite, in a step that was written otherwise */
 enum {
     HFTAC_RESULT_VALUE,
     HFTAC_RESULT_OK,
     HFTAC_RESULT_FAULT,
     HFTAC_RESULT_FAULT_VALUE,
-    HFTAC_RESULT_FACTOR
+    HFTAC_RESULT_FACTOR,
+    HFTAC_RESULT_CAUSE,
+    HFTAC_RESULT_KEPT
 };
 
 typedef struct HftacResult {

@@ -170,7 +170,8 @@ static bool check_result(Check *c, const HftacResult *r)
         return false;
     if (r->index >= n || (r->kind == HFTAC_RESULT_FAULT && r->index + 1 >= n))
         return fault(c, "a result's position is out of range");
-    const bool named = r->kind == HFTAC_RESULT_VALUE || r->kind == HFTAC_RESULT_FACTOR;
+    const bool named = r->kind == HFTAC_RESULT_VALUE || r->kind == HFTAC_RESULT_FACTOR ||
+                       r->kind == HFTAC_RESULT_CAUSE || r->kind == HFTAC_RESULT_KEPT;
     return !named || check_name(c, r->name);
 }
 

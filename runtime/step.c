@@ -211,39 +211,73 @@ static void record_fault(hftac_array *a, int32_t model, const HftacResult *r)
     describe_fault(a, model, r, a->results + (size_t)model * a->m->info->n_results, m);
 }
 
+static const char *text_of(double not_finite)
+{
+    return isnan(not_finite) ? "nan" : not_finite > 0 ? "inf" : "-inf";
+}
+
+/* Why nothing was written: a loss, a scalar of the update, else a gradient. */
 static void record_divergence(hftac_array *a, const EntryPlan *p, int32_t model)
 {
     hft_set_state(a, model, HFTAC_MODEL_DIVERGED);
     ModelStatus *m = &a->models[model];
     m->step = steps_done(a, model) + 1;
     const double *results = a->results + (size_t)model * a->m->info->n_results;
-    for (int i = 0; i < p->n_values; i++) {
-        const double v = results[p->values[i].index];
-        if (!isfinite(v)) {
-            snprintf(m->text, sizeof m->text,
-                     "model %d diverged in step %" PRId64 ": %.64s is %s", model, m->step,
-                     a->metrics[p->values[i].metric].name,
-                     isnan(v) ? "nan"
-                     : v > 0  ? "inf"
-                              : "-inf");
-            return;
-        }
-    }
+    const char *what = NULL;
+    double v = 0;
+    for (int i = 0; i < p->n_values && !what; i++)
+        if (!isfinite(v = results[p->values[i].index]))
+            what = a->metrics[p->values[i].metric].name;
+    for (int i = 0; i < p->n_causes && !what; i++)
+        if (!isfinite(v = results[p->causes[i]->index]))
+            what = hft_model_text(a->m, p->causes[i]->name);
+    snprintf(m->text, sizeof m->text, "model %d diverged in step %" PRId64 ": %.96s%s%s", model,
+             m->step, what ? what : "its gradient is not finite", what ? " is " : "",
+             what ? text_of(v) : "");
+}
+
+/* A state of which elements stayed as they were because their new value was not finite. */
+static const HftacResult *find_kept(const hftac_array *a, const EntryPlan *p, int32_t model)
+{
+    const double *results = a->results + (size_t)model * a->m->info->n_results;
+    for (int i = 0; i < p->n_kept; i++)
+        if (results[p->kept[i]->index] != 0)
+            return p->kept[i];
+    return NULL;
+}
+
+/* Of the batches that make a step some are still to come. */
+static bool within_step(const hftac_array *a, int32_t model)
+{
+    hftac_param count;
+    int64_t n = 0;
+    if (hftac_find_param(a, "accumulate.count", &count) == HFTAC_OK)
+        hft_param_read(a, count, model, &n);
+    return n != 0;
+}
+
+static void record_kept(hftac_array *a, int32_t model, const HftacResult *r)
+{
+    hft_set_state(a, model, HFTAC_MODEL_DIVERGED);
+    ModelStatus *m = &a->models[model];
+    m->step = steps_done(a, model) + within_step(a, model);
     snprintf(m->text, sizeof m->text,
-             "model %d diverged in step %" PRId64 ": its gradient is not finite", model,
-             m->step);
+             "model %d diverged in step %" PRId64 ": %.96s is not finite after the update",
+             model, m->step, hft_model_text(a->m, r->name));
 }
 
 static void take_train_results(hftac_array *a, int32_t model)
 {
     const EntryPlan *p = &a->plans[HFTAC_ENTRY_TRAIN];
     store_metrics(a, p, model);
-    const HftacResult *fault = find_fault(a, p, model);
+    const HftacResult *fault = find_fault(a, p, model), *kept;
     if (fault)
         record_fault(a, model, fault);
     else if (p->ok_index >= 0 &&
              a->results[(size_t)model * a->m->info->n_results + (size_t)p->ok_index] == 0)
         record_divergence(a, p, model);
+    else if ((kept = find_kept(a, p, model)))
+        record_kept(a, model, kept);
     else
         add_to_epoch(a, p, model);
 }

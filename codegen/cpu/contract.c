@@ -294,7 +294,7 @@ static bool chunks_pay_outside(const Contract *x)
         tile_rows *= x->shape.rows[l];
     if (x->c.n_chunks == 1 || panel <= FIRST_LEVEL || !x->vector.direct || !x->scalar.direct)
         return false;
-    if (k->n_stores != 1 || k->stores[0].value != x->c.node ||
+    if (k->n_stores != 1 || k->stores[0].flag || k->stores[0].value != x->c.node ||
         k->stores[0].to->dtype != x->type)
         return false;
     const double read = (double)x->c.m / (double)tile_rows * (double)x->c.n * (double)x->c.k;

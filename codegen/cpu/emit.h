@@ -114,6 +114,8 @@ LLVMValueRef emit_element(Emit *e, LLVMValueRef base, LLVMValueRef elements, DTy
 LLVMValueRef emit_load(Emit *e, const Buffer *b, const Affine *offset);
 /* Stores v, of type `from`, converted to the buffer's element type. */
 void emit_store(Emit *e, const Buffer *b, const Affine *offset, DType from, LLVMValueRef v);
+/* The lanes that count, as a constant <W x i1>. */
+LLVMValueRef emit_active_mask(Emit *e);
 /* One vector (active lanes only) or one scalar at a pointer; b tells the alias scope (may be NULL). */
 LLVMValueRef emit_load_vector(Emit *e, const Buffer *b, LLVMValueRef pointer, DType t);
 LLVMValueRef emit_load_scalar(Emit *e, const Buffer *b, LLVMValueRef pointer, DType t);
@@ -159,6 +161,17 @@ void emit_contract_kernel(Emit *e);
 
 /* scatter.c: e->kernel is a KERNEL_SCATTER; a scatter_add's result holds its first operand already. */
 void emit_scatter_kernel(Emit *e);
+
+/* stores.c.  How many loops stand round a store: up to its innermost axis that is not 1. */
+int emit_store_depth(const Kernel *k, const Store *s);
+/* The first code of a kernel. */
+void emit_flags_clear(Emit *e);
+/* The values of the stores at that depth, to be written later: together with those of further blocks, at other indices. */
+typedef struct StoreBlock StoreBlock;
+StoreBlock *emit_stores_evaluate(Emit *e, const Index *i, int depth);
+void emit_stores_write(Emit *e, int n, StoreBlock *const *block);
+/* Writes v as that store does. */
+void emit_guarded_store(Emit *e, const Store *s, const Affine *offset, LLVMValueRef v);
 
 /* transpose.c: emits the kernel if it is a copy to another order of axes; false: it is not. */
 bool emit_transpose(Emit *e);

@@ -5,7 +5,9 @@
  * run, then they are stored: a store in place changes nothing that its kernel still reads. */
 #include "codegen/cpu/emit.h"
 
-#include <string.h>
+enum {
+    FLAT_BLOCKS = 2 /* of guarded stores that are looked at together */
+};
 
 static LLVMValueRef kernel_function(Emit *e, const char *name)
 {
@@ -37,6 +39,7 @@ static void begin_function(Emit *e, const char *name)
     emit_memo_init(e);
     emit_memory_init(e);
     LLVMPositionBuilderAtEnd(e->builder, e->root->block);
+    emit_flags_clear(e);
 }
 
 static void end_function(Emit *e)
@@ -45,49 +48,6 @@ static void end_function(Emit *e)
     LLVMBuildRetVoid(e->builder);
     LLVMPositionBuilderAtEnd(e->builder, e->allocas);
     LLVMBuildBr(e->builder, e->root->first);
-}
-
-/* How many loops stand round a store: up to its innermost axis that is not 1. */
-static int store_depth(const Kernel *k, const Store *s)
-{
-    int depth = 0;
-    if (s->value->type.shape.rank == k->space.rank)
-        for (int d = 0; d < k->space.rank; d++)
-            if (s->value->type.shape.dim[k->order[d]] != 1)
-                depth = d + 1;
-    return depth;
-}
-
-/* depth < 0: all. */
-static void evaluate_stores(Emit *e, const Index *i, int depth, LLVMValueRef *value)
-{
-    for (int s = 0; s < e->kernel->n_stores; s++) {
-        const Store *store = &e->kernel->stores[s];
-        if (depth >= 0 && store_depth(e->kernel, store) != depth)
-            continue;
-        const Index at = index_broadcast(&store->value->type.shape, i);
-        value[s] = emit_eval(e, store->value, &at);
-    }
-}
-
-static void write_stores(Emit *e, const Index *i, int depth, LLVMValueRef *value)
-{
-    for (int s = 0; s < e->kernel->n_stores; s++) {
-        const Store *store = &e->kernel->stores[s];
-        if (depth >= 0 && store_depth(e->kernel, store) != depth)
-            continue;
-        const Index at = index_broadcast(&store->to->shape, i);
-        const Affine offset =
-            index_offset(&e->space, &store->to->shape, store->to->stride, &at);
-        emit_store(e, store->to, &offset, store->value->type.dtype, value[s]);
-    }
-}
-
-void emit_stores_at(Emit *e, const Index *i)
-{
-    LLVMValueRef *value = arena_array(e->arena, (size_t)e->kernel->n_stores, sizeof *value);
-    evaluate_stores(e, i, -1, value);
-    write_stores(e, i, -1, value);
 }
 
 static void emit_nest(Emit *e, Index *i, int depth);
@@ -115,7 +75,7 @@ static void emit_vector_axis(Emit *e, Index *i, int depth)
 static bool any_deeper(const Kernel *k, int depth)
 {
     for (int s = 0; s < k->n_stores; s++)
-        if (store_depth(k, &k->stores[s]) > depth)
+        if (emit_store_depth(k, &k->stores[s]) > depth)
             return true;
     return false;
 }
@@ -134,19 +94,42 @@ static void emit_axis(Emit *e, Index *i, int depth)
 
 static void emit_nest(Emit *e, Index *i, int depth)
 {
-    LLVMValueRef *value = arena_array(e->arena, (size_t)e->kernel->n_stores, sizeof *value);
-    evaluate_stores(e, i, depth, value);
+    StoreBlock *stores = emit_stores_evaluate(e, i, depth);
     if (any_deeper(e->kernel, depth))
         emit_axis(e, i, depth);
-    write_stores(e, i, depth, value);
+    emit_stores_write(e, 1, &stores);
 }
 
-static void emit_flat_block(Emit *e, const Affine *number, int depth)
+/* n neighbouring blocks from that number on. */
+static void emit_flat_blocks(Emit *e, const Affine *number, int n, int depth)
 {
-    LLVMValueRef *value = arena_array(e->arena, (size_t)e->kernel->n_stores, sizeof *value);
-    const Index i = index_unflatten(&e->space, &e->kernel->space, e->kernel->order, *number);
-    evaluate_stores(e, &i, depth, value);
-    write_stores(e, &i, depth, value);
+    StoreBlock *stores[FLAT_BLOCKS];
+    for (int k = 0; k < n; k++) {
+        const Affine at = affine_plus(number, k * e->lanes);
+        const Index i = index_unflatten(&e->space, &e->kernel->space, e->kernel->order, at);
+        stores[k] = emit_stores_evaluate(e, &i, depth);
+    }
+    emit_stores_write(e, n, stores);
+}
+
+/* `rounds` times n blocks from block number `first` on. */
+static void emit_flat_loop(Emit *e, int64_t rounds, int n, int64_t first, int depth)
+{
+    if (rounds == 0)
+        return;
+    const Affine lane = affine_var(INDEX_LANE), counter = emit_loop_begin(e, rounds);
+    const Affine start = affine_scale(&counter, n * e->lanes), base = affine_add(&start, &lane);
+    const Affine number = affine_plus(&base, first * e->lanes);
+    emit_flat_blocks(e, &number, n, depth);
+    emit_loop_end(e);
+}
+
+static bool any_guarded(const Kernel *k)
+{
+    for (int s = 0; s < k->n_stores; s++)
+        if (k->stores[s].flag)
+            return true;
+    return false;
 }
 
 /* All values lie in the same order without gaps: one loop over element numbers.  Quotients and remainders of the number
@@ -156,26 +139,23 @@ static void emit_flat(Emit *e)
     const int64_t count = shape_count(&e->kernel->space), blocks = count / e->lanes;
     const Affine lane = affine_var(INDEX_LANE);
     const Index none = {.rank = e->kernel->space.rank};
-    LLVMValueRef *scalar = arena_array(e->arena, (size_t)e->kernel->n_stores, sizeof *scalar);
+    const int together = any_guarded(e->kernel) ? FLAT_BLOCKS : 1;
+    StoreBlock *scalar = NULL;
     int depth = e->kernel->space.rank;
     while (depth > 0 && !any_deeper(e->kernel, depth - 1))
         depth--;
     if (depth > 0)
-        evaluate_stores(e, &none, 0, scalar);
-    if (blocks) {
-        const Affine counter = emit_loop_begin(e, blocks);
-        const Affine base = affine_scale(&counter, e->lanes), number = affine_add(&base, &lane);
-        emit_flat_block(e, &number, depth);
-        emit_loop_end(e);
-    }
+        scalar = emit_stores_evaluate(e, &none, 0);
+    emit_flat_loop(e, blocks / together, together, 0, depth);
+    emit_flat_loop(e, blocks % together, 1, blocks / together * together, depth);
     if (count % e->lanes) {
         const int old = emit_set_active(e, (int)(count % e->lanes));
         const Affine number = affine_plus(&lane, blocks * e->lanes);
-        emit_flat_block(e, &number, depth);
+        emit_flat_blocks(e, &number, 1, depth);
         emit_set_active(e, old);
     }
-    if (depth > 0)
-        write_stores(e, &none, 0, scalar);
+    if (scalar)
+        emit_stores_write(e, 1, &scalar);
 }
 
 bool emit_operand_view(Emit *e, const Node *n, const Buffer **buffer, int64_t *stride,

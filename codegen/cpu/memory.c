@@ -95,7 +95,7 @@ LLVMValueRef emit_element(Emit *e, LLVMValueRef base, LLVMValueRef elements, DTy
 }
 
 /* The first `active` lanes. */
-static LLVMValueRef active_mask(Emit *e)
+LLVMValueRef emit_active_mask(Emit *e)
 {
     LLVMValueRef lane[64];
     for (int i = 0; i < e->lanes; i++)
@@ -146,7 +146,7 @@ static LLVMValueRef load_masked(Emit *e, const Buffer *b, LLVMValueRef pointer, 
 LLVMValueRef emit_load_vector(Emit *e, const Buffer *b, LLVMValueRef pointer, DType t)
 {
     if (e->active < e->lanes)
-        return load_masked(e, b, pointer, t, active_mask(e));
+        return load_masked(e, b, pointer, t, emit_active_mask(e));
     LLVMTypeRef type = LLVMVectorType(emit_memory_type(e, t), (unsigned)e->lanes);
     LLVMValueRef v = LLVMBuildLoad2(e->builder, type, pointer, "");
     LLVMSetAlignment(v, (unsigned)dtype_bytes(t));
@@ -223,7 +223,7 @@ static LLVMValueRef load_row(Emit *e, const Buffer *b, const Affine *offset,
         at = LLVMBuildSelect(e->builder, guard->all, at, zero_row(e), "");
     if (!guard->lanes)
         return emit_load_vector(e, b, at, b->dtype);
-    LLVMValueRef mask = LLVMBuildAnd(e->builder, guard->lanes, active_mask(e), "");
+    LLVMValueRef mask = LLVMBuildAnd(e->builder, guard->lanes, emit_active_mask(e), "");
     return load_masked(e, b, at, b->dtype, mask);
 }
 
@@ -256,7 +256,7 @@ static void store_row(Emit *e, const Buffer *b, LLVMValueRef first, LLVMValueRef
     LLVMValueRef align =
         LLVMConstInt(LLVMInt32TypeInContext(e->context), (unsigned)dtype_bytes(b->dtype), 0);
     LLVMValueRef args[4] = {v, emit_element(e, emit_buffer(e, b), first, b->dtype), align,
-                            active_mask(e)};
+                            emit_active_mask(e)};
     set_scope(e, b, emit_intrinsic(e, "llvm.masked.store", 2, types, 4, args));
 }
 

@@ -194,6 +194,8 @@ void kernel_places(Arena *a, const EntryPlan *e, const Kernel *k, Places *out)
     for (int i = 0; i < k->n_stores; i++) {
         text_add(&w.text, "\n");
         put_place(&w, k->stores[i].to, true);
+        if (k->stores[i].flag)
+            put_place(&w, k->stores[i].flag, true);
         text_add(&w.text, "<-");
         put_node(&w, k->stores[i].value);
     }

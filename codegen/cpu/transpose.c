@@ -79,7 +79,7 @@ static void emit_block(Emit *e, const Transpose *t, const Index *i, int n_a, int
     for (int k = 0; k < n_b; k++) {
         at.at[t->b] = affine_plus(&i->at[t->b], k);
         const Affine offset = index_offset(&e->space, &t->to->shape, t->to->stride, &at);
-        emit_store(e, t->to, &offset, t->dtype, row[k]);
+        emit_guarded_store(e, &e->kernel->stores[0], &offset, row[k]);
     }
     emit_set_active(e, old);
 }

@@ -244,6 +244,15 @@ static const char *first_point(const Nest *n, const Store *s)
     return text;
 }
 
+static const char *guarded(Nest *n, const Store *s, const char *v)
+{
+    const Index at = index_broadcast(&s->to->shape, &n->at);
+    if (!s->flag)
+        return v;
+    return arena_printf(n->c->arena, "hf_guard<%s>(%s, %s, %s)", cuda_type(s->to->dtype), v,
+                        cuda_element(n->c, s->to, &at), cuda_buffer(n->c, s->flag));
+}
+
 static void write_stores(Nest *n, int depth)
 {
     Cuda *c = n->c;
@@ -258,7 +267,7 @@ static void write_stores(Nest *n, int depth)
         const char *only = first_point(n, s);
         if (only)
             cuda_push(c, false, arena_printf(c->arena, "if (%s) {", only));
-        cuda_store(c, s->to, &n->at, s->value->type.dtype, n->value[i]);
+        cuda_store(c, s->to, &n->at, s->value->type.dtype, guarded(n, s, n->value[i]));
         if (only)
             cuda_pop(c);
     }

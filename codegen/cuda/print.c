@@ -53,6 +53,27 @@ static void print_kernels(Cuda *c, int first, int end)
         print_kernel(c, &c->entry->kernels[i], i);
 }
 
+/* The flags of guarded stores are set by whoever meets a value that is not finite, so first they are cleared. */
+static void clear_flags(Cuda *c, const EntryPlan *e)
+{
+    const int models = c->plan->module->n_models;
+    Text lines;
+    text_init(&lines, c->arena);
+    for (int k = 0; k < e->n_kernels; k++)
+        for (int s = 0; s < e->kernels[k].n_stores; s++)
+            if (e->kernels[k].stores[s].flag)
+                text_printf(&lines, "    *%s = 0;\n",
+                            cuda_buffer(c, e->kernels[k].stores[s].flag));
+    if (!lines.len)
+        return;
+    text_printf(c->out,
+                "extern \"C\" __global__ void %s_flags(Frame f, int models)\n{\n"
+                "    const i64 b = blockIdx.y;\n"
+                "    if (threadIdx.x > 0 || b >= models)\n        return;\n%s}\n\n",
+                c->prefix, lines.s);
+    cuda_step(c, "HF_LAUNCH(%s_flags, 1, 1, %d, 0, f, %d);", c->prefix, models, models);
+}
+
 static void print_entry(Cuda *c, const EntryPlan *e)
 {
     c->entry = e;
@@ -60,6 +81,7 @@ static void print_entry(Cuda *c, const EntryPlan *e)
     text_printf(c->out, "/* ---- %s: %d kernels, %d of them shared ---- */\n\n", e->graph->name,
                 e->n_kernels, e->n_shared);
     text_printf(c->steps, "HF_ENTRY(%s)\n{\n    const i64 b = 0;\n    (void)b;\n", c->prefix);
+    clear_flags(c, e);
     print_kernels(c, 0, e->n_kernels);
     text_add(c->steps, "}\n\n");
 }

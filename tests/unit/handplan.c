@@ -41,7 +41,7 @@ static Kernel *kernel_new(Maker *m, KernelKind kind, Node *value, Buffer *to)
     *k = (Kernel){.kind = kind, .name = value->name, .space = value->type.shape, .vector = -1};
     k->per_model = to->space != BUF_SHARED;
     k->stores = arena_array(m->arena, 8, sizeof *k->stores);
-    k->stores[k->n_stores++] = (Store){value, to};
+    k->stores[k->n_stores++] = (Store){value, to, NULL};
     int rank = 0;
     for (int d = 0; d < k->space.rank; d++)
         k->order[rank++] = d;
@@ -184,7 +184,7 @@ static void plan_output(Maker *m, const Output *o, int *n_results, int *n_output
         last->kind == KERNEL_EXPR && last->n_stores < 8 &&
         last->stores[0].value->op != OP_LAYOUT && last->stores[0].to->space != BUF_SCRATCH &&
         shape_equal(&last->space, &o->value->type.shape))
-        last->stores[last->n_stores++] = (Store){o->value, b};
+        last->stores[last->n_stores++] = (Store){o->value, b, NULL};
     else
         kernel_new(m, KERNEL_EXPR, o->value, b);
 }

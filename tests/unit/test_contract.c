@@ -165,7 +165,7 @@ static void add_store(Built *t, Node *value, int index, const char *order)
     Buffer *to = &t->buffer[3 + index];
     *to = input_buffer(value, index, order);
     to->space = BUF_OUTPUT;
-    t->kernel.stores[index] = (Store){value, to};
+    t->kernel.stores[index] = (Store){value, to, NULL};
     t->kernel.n_stores = index + 1;
     t->entry.buffer[value->id] = to;
 }
