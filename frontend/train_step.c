@@ -121,18 +121,28 @@ static Node *both(Elab *e, Node *a, Node *b)
     return a == NULL ? b : build2(&e->b, OP_AND, a, b);
 }
 
-static void build_gradients(Step *s)
+/* Parameters that the loss does not reach are left alone from here on. */
+static bool build_gradients(Step *s)
 {
     Elab *e = s->e;
+    const int n = s->n_params, n_nodes = e->b.graph->n_nodes;
+    const bool *reached = train_reach(e, s->loss);
     e->b.hint = "ok";
     s->ok = both(e, s->ok, build1(&e->b, OP_ISFINITE, s->loss));
-    for (int i = 0; i < s->n_params; i++) {
-        Trained *p = &s->params[i];
+    s->n_params = 0;
+    for (int i = 0; i < n; i++) {
+        Trained p = s->params[i];
         Node *x =
-            s->versions != NULL ? versions_param(s->versions, p->name) : state_now(e, p->name);
-        e->b.hint = arena_printf(e->arena, "%s.grad", p->name);
-        p->grad = build2(&e->b, OP_GRAD, s->loss, x);
+            s->versions != NULL ? versions_param(s->versions, p.name) : state_now(e, p.name);
+        if (x->id >= n_nodes || !reached[x->id])
+            continue;
+        e->b.hint = arena_printf(e->arena, "%s.grad", p.name);
+        p.grad = build2(&e->b, OP_GRAD, s->loss, x);
+        s->params[s->n_params++] = p;
     }
+    if (s->n_params == 0)
+        diag_error(e->diag, s->update->loc, "the loss depends on no parameter that is trained");
+    return s->n_params > 0;
 }
 
 static Node *reduce_all(Elab *e, OpCode op, Node *x)
@@ -420,7 +430,8 @@ static bool build_update(Step *s, int k)
     if (!collect_params(s))
         return false;
     s->loss = s->versions != NULL ? versions_loss(s->versions, k, s->losses[k]) : s->losses[k];
-    build_gradients(s);
+    if (!build_gradients(s))
+        return false;
     check_gradients(s);
     accumulate(s);
     clip(s);
