@@ -152,10 +152,6 @@ bool emit_operand_view(Emit *e, const Node *n, const Buffer **buffer, int64_t *s
  * x[0] is bool and `operand` is the type of the others.  SC_CAST converts operand to result.  Scalars in, scalar out. */
 LLVMValueRef emit_scalar_fn(Emit *e, ScalarFn fn, DType operand, DType result, int n,
                             LLVMValueRef *x);
-/* 32 bits as i64 for each element number (i64 scalar or vector): Philox 4x32-10, key = seed, counter = (element / 4, step,
- * path hash), word element % 4. */
-LLVMValueRef emit_philox(Emit *e, LLVMValueRef seed, LLVMValueRef step, uint64_t path_hash,
-                         LLVMValueRef element);
 /* contract.c: e->kernel is a KERNEL_CONTRACT; e->level is the function's level 0. */
 void emit_contract_kernel(Emit *e);
 

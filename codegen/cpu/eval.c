@@ -230,13 +230,31 @@ static LLVMValueRef eval_expr(Emit *e, const Node *n, const Index *i)
                           n->type.dtype, n->n_in, x);
 }
 
+/* The hash of a random node's path is data of the model, so that layers of equal shape share the code that draws. */
+static LLVMValueRef path_hash(Emit *e, const Node *n)
+{
+    LLVMValueRef word[2];
+    LLVMTypeRef i64 = LLVMInt64TypeInContext(e->context);
+    const Buffer *b = places_path(e->places, n);
+    Level *old = emit_level_to(e, e->root);
+    for (int k = 0; k < 2; k++) {
+        const Affine at = affine_const(k);
+        word[k] = emit_load(e, b, &at);
+    }
+    LLVMValueRef high = LLVMBuildShl(e->builder, word[1], LLVMConstInt(i64, 32, 0), "");
+    LLVMValueRef hash = LLVMBuildOr(e->builder, high, word[0], "");
+    emit_level_back(e, old);
+    return hash;
+}
+
 static LLVMValueRef eval_random(Emit *e, const Node *n, const Index *i)
 {
     const Index none = {0};
-    LLVMValueRef seed = emit_eval(e, n->in[0], &none);
-    LLVMValueRef step = emit_eval(e, n->in[1], &none);
+    const PhiloxKey key = {.seed = emit_eval(e, n->in[0], &none),
+                           .step = emit_eval(e, n->in[1], &none),
+                           .path = path_hash(e, n)};
     const Affine element = index_flatten(&e->space, &n->type.shape, i);
-    return emit_philox_at(e, seed, step, philox_path_hash(n->attrs.random.path), &element);
+    return emit_philox_at(e, &key, &element);
 }
 
 /* t = i / step, and the condition under which that is one of `extent` elements. */

@@ -71,10 +71,9 @@ void philox_emit_block(LLVMBuilderRef b, const PhiloxKey *k, LLVMValueRef block,
                        LLVMValueRef word[4])
 {
     const unsigned lanes = fm_lanes(block);
-    LLVMTypeRef type = LLVMTypeOf(block);
     Val key[2] = {k->seed, high(b, k->seed)};
-    Val c[4] = {block, spread(b, k->step, lanes), fm_splat_int(type, k->path & low_half),
-                fm_splat_int(type, k->path >> 32)};
+    Val c[4] = {block, spread(b, k->step, lanes), spread(b, low(b, k->path), lanes),
+                spread(b, high(b, k->path), lanes)};
     for (int i = 0; i < ROUNDS; i++)
         philox_round(b, c, round_key(b, key[0], i, 0, lanes),
                      round_key(b, key[1], i, 1, lanes));
@@ -145,13 +144,6 @@ LLVMValueRef philox_emit_run(LLVMBuilderRef b, const PhiloxKey *k, LLVMValueRef 
     return interleave(b, even, odd, 2 * counters);
 }
 
-LLVMValueRef emit_philox(Emit *e, LLVMValueRef seed, LLVMValueRef step, uint64_t path_hash,
-                         LLVMValueRef element)
-{
-    const PhiloxKey key = {seed, step, path_hash};
-    return philox_emit(e->builder, &key, element);
-}
-
 /* Lane i is element first + i, and first is a multiple of 4 whatever the other variables are. */
 static bool is_aligned_run(const Emit *e, const Affine *element)
 {
@@ -164,11 +156,9 @@ static bool is_aligned_run(const Emit *e, const Affine *element)
     return true;
 }
 
-LLVMValueRef emit_philox_at(Emit *e, LLVMValueRef seed, LLVMValueRef step, uint64_t path_hash,
-                            const Affine *element)
+LLVMValueRef emit_philox_at(Emit *e, const PhiloxKey *key, const Affine *element)
 {
     if (!is_aligned_run(e, element))
-        return emit_philox(e, seed, step, path_hash, emit_affine(e, element));
-    const PhiloxKey key = {seed, step, path_hash};
-    return philox_emit_run(e->builder, &key, emit_affine_first(e, element), (unsigned)e->lanes);
+        return philox_emit(e->builder, key, emit_affine(e, element));
+    return philox_emit_run(e->builder, key, emit_affine_first(e, element), (unsigned)e->lanes);
 }

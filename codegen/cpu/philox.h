@@ -12,7 +12,7 @@
 
 typedef struct PhiloxKey {
     LLVMValueRef seed, step; /* i64 scalars */
-    uint64_t path;           /* philox_path_hash of the node's path */
+    LLVMValueRef path;       /* philox_path_hash of the node's path, likewise */
 } PhiloxKey;
 
 /* 64-bit FNV-1a of the text. */
@@ -30,7 +30,6 @@ void philox_emit_block(LLVMBuilderRef b, const PhiloxKey *k, LLVMValueRef block,
 
 /* The bits of element number `element` of the current index: philox_emit_run where lanes are consecutive elements
  * from a multiple of 4 on, else philox_emit. */
-LLVMValueRef emit_philox_at(Emit *e, LLVMValueRef seed, LLVMValueRef step, uint64_t path_hash,
-                            const Affine *element);
+LLVMValueRef emit_philox_at(Emit *e, const PhiloxKey *key, const Affine *element);
 
 #endif

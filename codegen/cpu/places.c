@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "codegen/cpu/philox.h"
 #include "ir/contract.h"
 #include "ir/shape.h"
 
@@ -147,6 +148,47 @@ static void put_place(Walk *w, const Buffer *b, bool written)
         text_printf(&w->text, "%c%lld", i ? ',' : '/', (long long)b->stride[i]);
 }
 
+const Buffer *places_path(const Places *p, const Node *random)
+{
+    for (int i = 0; i < p->n; i++)
+        if (p->place[i].random == random)
+            return p->place[i].buffer;
+    diag_internal(NULL, "the path of %%%s has no place", random->name);
+}
+
+/* A constant of the model.  Words, as a table of numbers holds 53 bits.  No value's name has a colon. */
+static const Buffer *path_buffer(Arena *a, const Node *random)
+{
+    const uint64_t hash = philox_path_hash(random->attrs.random.path);
+    Node *table = arena_alloc(a, sizeof *table);
+    Buffer *b = arena_alloc(a, sizeof *b);
+    double *word = arena_array(a, 2, sizeof *word);
+    word[0] = (double)(hash & UINT32_MAX);
+    word[1] = (double)(hash >> 32);
+    *table = (Node){.op = OP_CONST,
+                    .name = arena_printf(a, "path:%s", random->name),
+                    .type = {.dtype = DT_I64, .shape = {.rank = 1, .dim = {2}}}};
+    table->attrs.value.data = (RealList){.n = 2, .v = word};
+    *b = (Buffer){.name = table->name,
+                  .space = BUF_CONST,
+                  .dtype = DT_I64,
+                  .bytes = 16,
+                  .shape = table->type.shape,
+                  .stride = {1},
+                  .constant = table,
+                  .first = -1,
+                  .last = -1};
+    return b;
+}
+
+/* All of a random node but its path. */
+static void put_random(Walk *w, const Node *n)
+{
+    const int i = add_place(w, path_buffer(w->arena, n));
+    w->out->place[i].random = n;
+    text_printf(&w->text, "=%s@%d", op_info(n->op)->text, i);
+}
+
 static void put_node(Walk *w, const Node *n)
 {
     if (w->number[n->id]) {
@@ -168,8 +210,12 @@ static void put_node(Walk *w, const Node *n)
         return;
     }
     w->out->operations += operations_of(n);
-    text_printf(&w->text, "=%s", op->text);
-    attrs_print(&w->text, op->attrs, &n->attrs);
+    if (op->attrs == ATTR_random) {
+        put_random(w, n);
+    } else {
+        text_printf(&w->text, "=%s", op->text);
+        attrs_print(&w->text, op->attrs, &n->attrs);
+    }
     text_add(&w->text, "(");
     for (int i = 0; i < n->n_in; i++)
         put_node(w, n->in[i]);

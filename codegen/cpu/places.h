@@ -11,6 +11,8 @@ typedef struct Place {
     const Buffer *buffer;
     int scope; /* the first place with which this one shares memory; itself: none before it */
     bool read, written;
+    const Node *
+        random; /* it holds the hash of that node's path: i64[2], low word, high word; else NULL */
 } Place;
 
 typedef struct Places {
@@ -22,6 +24,8 @@ typedef struct Places {
 
 /* Is n's value read from memory by this kernel? Then from this buffer; else NULL. */
 const Buffer *kernel_readable(const EntryPlan *e, const Kernel *k, const Node *n);
+/* Where the hash of a random node's path lies. */
+const Buffer *places_path(const Places *p, const Node *random);
 void kernel_places(Arena *a, const EntryPlan *e, const Kernel *k, Places *out);
 
 #endif

@@ -30,7 +30,7 @@ static void add_philox(Native *n, const char *name, uint64_t path, unsigned lane
         LLVMValueRef p = LLVMBuildGEP2(l.b, i64, LLVMGetParam(l.fn, 1), &at, 1, "");
         seed_step[i] = LLVMBuildLoad2(l.b, i64, p, "");
     }
-    const PhiloxKey key = {seed_step[0], seed_step[1], path};
+    const PhiloxKey key = {seed_step[0], seed_step[1], LLVMConstInt(i64, path, false)};
     LLVMValueRef element = native_load(n, &l, 0, DT_I64, lanes);
     LLVMValueRef first = element;
     if (lanes)
