@@ -15,6 +15,7 @@ typedef struct Check {
     const Graph *graph;
     Arena *scratch;
     NameTable *names;
+    Map *written; /* the states that have an output so far */
     const Node *node;
 } Check;
 
@@ -226,7 +227,7 @@ static bool is_scalar_of(const Node *n, DType t)
     return n->type.dtype == t && n->type.shape.rank == 0;
 }
 
-static const char *check_state_output(const Check *c, const Output *o)
+static const char *check_state_output(Check *c, const Output *o)
 {
     const State *s = module_state(c->module, o->name);
     if (!s)
@@ -240,13 +241,13 @@ static const char *check_state_output(const Check *c, const Output *o)
                                         type_text(c->module->arena, &o->value->type)));
     if (o->guarded && dtype_class(s->type.dtype) != DTC_REAL)
         return fail_output(c, o, "only a state of reals can be guarded");
-    for (const Output *p = c->graph->outputs; p < o; p++)
-        if (p->kind == OUT_STATE && strcmp(p->name, o->name) == 0)
-            return fail_output(c, o, "is written twice");
+    if (map_get(c->written, o->name) >= 0)
+        return fail_output(c, o, "is written twice");
+    map_set(c->written, o->name, 0);
     return NULL;
 }
 
-static const char *check_output(const Check *c, const Output *o)
+static const char *check_output(Check *c, const Output *o)
 {
     if (!in_graph(c->graph, o->value))
         return fail_output(c, o, "its value is not in the graph");
@@ -285,6 +286,7 @@ static const char *check_graph(Check *c, const Graph *g)
     const char *bad;
     c->graph = g;
     c->names = names_new(c->scratch);
+    c->written = map_of_texts(c->scratch);
     for (int i = 0; i < g->n_nodes; i++) {
         c->node = g->nodes[i];
         if ((bad = check_node(c, g->nodes[i], i)))

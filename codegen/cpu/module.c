@@ -17,11 +17,6 @@
 #include "codegen/cpu/region.h"
 #include "codegen/cpu/target.h"
 
-typedef struct KnownKernel {
-    const char *signature;
-    LLVMValueRef function;
-} KnownKernel;
-
 enum {
     MAX_PARTS = 8,
     KERNELS_PER_PART = 12 /* fewer are not worth a part */
@@ -41,8 +36,9 @@ struct CpuModule {
     CpuTarget target;
     const CodegenOptions *options; /* while code is generated */
     int optimize;
-    KnownKernel *known;
+    LLVMValueRef *known; /* the functions of kernels, */
     int n_known, cap_known;
+    Map *known_numbers;      /* by signature */
     LLVMValueRef *functions; /* that the descriptor names, by number */
     int n_functions, cap_functions;
 };
@@ -155,13 +151,14 @@ static LLVMValueRef generate_kernel(CpuModule *m, const Plan *p, const EntryPlan
 static LLVMValueRef kernel_function(CpuModule *m, const Plan *p, const EntryPlan *entry,
                                     const Kernel *k, const Places *places, const char **error)
 {
-    for (int i = 0; i < m->n_known; i++)
-        if (!strcmp(m->known[i].signature, places->signature))
-            return m->known[i].function;
+    const int same = map_get(m->known_numbers, places->signature);
+    if (same >= 0)
+        return m->known[same];
     LLVMValueRef f = generate_kernel(m, p, entry, k, places, error);
     if (m->n_known == m->cap_known)
         m->known = arena_grow(m->arena, m->known, &m->cap_known, sizeof *m->known);
-    m->known[m->n_known++] = (KnownKernel){places->signature, f};
+    map_set(m->known_numbers, places->signature, m->n_known);
+    m->known[m->n_known++] = f;
     return f;
 }
 
@@ -170,6 +167,7 @@ static KernelCall *generate_calls(CpuModule *m, const Plan *p, const EntryPlan *
                                   const char **error)
 {
     KernelCall *call = arena_array(m->arena, (size_t)entry->n_kernels + 1, sizeof *call);
+    int *number = arena_array(m->arena, (size_t)entry->graph->n_nodes + 1, sizeof *number);
     for (int i = 0; i < entry->n_kernels; i++) {
         const Kernel *k = &entry->kernels[i];
         if (k->kind == KERNEL_LOOP) {
@@ -180,7 +178,7 @@ static KernelCall *generate_calls(CpuModule *m, const Plan *p, const EntryPlan *
             continue;
         }
         Places *places = arena_alloc(m->arena, sizeof *places);
-        kernel_places(m->arena, entry, k, places);
+        kernel_places(m->arena, entry, k, number, places);
         call[i].places = places;
         call[i].function = kernel_function(m, p, entry, k, places, error);
         if (!call[i].function)
@@ -197,6 +195,11 @@ static int add_function(CpuModule *m, LLVMValueRef f)
     set_attributes(m, f);
     m->functions[m->n_functions] = f;
     return m->n_functions++;
+}
+
+static void set_part_attributes(void *context, LLVMValueRef f)
+{
+    set_attributes(context, f);
 }
 
 static void measure(const Places *places, KernelCode *out)
@@ -244,6 +247,8 @@ static bool generate_entry(CpuModule *m, const Plan *p, const EntryPlan *entry, 
         return false;
     const char *name = entry->graph->name;
     RegionInput in = {.arena = m->arena,
+                      .set_attributes = set_part_attributes,
+                      .context = m,
                       .module = m->parts[0].module,
                       .plan = p,
                       .entry = entry,
@@ -327,7 +332,8 @@ static int count_parts(const Plan *p)
 CpuModule *cpu_generate(Arena *a, const Plan *p, const CodegenOptions *o, const char **error)
 {
     CpuModule *m = arena_alloc(a, sizeof *m);
-    *m = (CpuModule){.arena = a, .options = o, .optimize = o->optimize};
+    *m = (CpuModule){
+        .arena = a, .options = o, .optimize = o->optimize, .known_numbers = map_of_texts(a)};
     if (!cpu_target_find(a, o->march, &m->target, error))
         return NULL;
     const int n = o->split ? count_parts(p) : 1;

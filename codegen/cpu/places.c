@@ -15,7 +15,8 @@ typedef struct Walk {
     Places *out;
     Text text;
     int *number; /* by node id: 1 + number, 0: not met */
-    int n_met;
+    const Node **met;
+    int n_met, cap_met;
 } Walk;
 
 const Buffer *kernel_readable(const EntryPlan *e, const Kernel *k, const Node *n)
@@ -186,6 +187,7 @@ static void put_random(Walk *w, const Node *n)
 {
     const int i = add_place(w, path_buffer(w->arena, n));
     w->out->place[i].random = n;
+    w->out->place[i].read = true;
     text_printf(&w->text, "=%s@%d", op_info(n->op)->text, i);
 }
 
@@ -195,6 +197,9 @@ static void put_node(Walk *w, const Node *n)
         text_printf(&w->text, "%%%d ", w->number[n->id]);
         return;
     }
+    if (w->n_met == w->cap_met)
+        w->met = arena_grow(w->arena, w->met, &w->cap_met, sizeof *w->met);
+    w->met[w->n_met] = n;
     w->number[n->id] = ++w->n_met;
     const OpInfo *op = op_info(n->op);
     /* One value for all elements is written into the code, but where a contraction reads it from memory. */
@@ -230,11 +235,10 @@ static void put_loops(Walk *w, const Kernel *k)
         text_printf(&w->text, " %d", k->order[i]);
 }
 
-void kernel_places(Arena *a, const EntryPlan *e, const Kernel *k, Places *out)
+void kernel_places(Arena *a, const EntryPlan *e, const Kernel *k, int *number, Places *out)
 {
-    Walk w = {.arena = a, .entry = e, .kernel = k, .out = out};
+    Walk w = {.arena = a, .entry = e, .kernel = k, .out = out, .number = number};
     *out = (Places){0};
-    w.number = arena_array(a, (size_t)e->graph->n_nodes, sizeof *w.number);
     text_init(&w.text, a);
     put_loops(&w, k);
     for (int i = 0; i < k->n_stores; i++) {
@@ -253,4 +257,6 @@ void kernel_places(Arena *a, const EntryPlan *e, const Kernel *k, Places *out)
     for (int i = 0; i < out->n; i++)
         text_printf(&w.text, " %d", out->place[i].scope);
     out->signature = w.text.s;
+    for (int i = 0; i < w.n_met; i++)
+        number[w.met[i]->id] = 0;
 }

@@ -26,6 +26,7 @@ typedef struct Places {
 const Buffer *kernel_readable(const EntryPlan *e, const Kernel *k, const Node *n);
 /* Where the hash of a random node's path lies. */
 const Buffer *places_path(const Places *p, const Node *random);
-void kernel_places(Arena *a, const EntryPlan *e, const Kernel *k, Places *out);
+/* number: by node id, all 0, and so again when it returns. */
+void kernel_places(Arena *a, const EntryPlan *e, const Kernel *k, int *number, Places *out);
 
 #endif

@@ -3,6 +3,12 @@
 
 #include "runtime/model_abi.h"
 
+enum {
+    CALLS_PER_PART =
+        64, /* LLVM takes time that grows as the square of the calls in one function */
+    PART_PARAMS = 4
+};
+
 typedef struct Region {
     const RegionInput *in;
     LLVMContextRef context;
@@ -207,13 +213,61 @@ static void call_loop(Region *r, const KernelCall *c)
     r->depth--;
 }
 
-static void call_kernels(Region *r, const KernelCall *calls, int n)
+static void call_each(Region *r, const KernelCall *calls, int n)
 {
     for (int i = 0; i < n; i++)
         if (calls[i].loop)
             call_loop(r, &calls[i]);
         else
             call_kernel(r, &calls[i]);
+}
+
+static LLVMValueRef end(Region *r)
+{
+    LLVMBuildRetVoid(r->builder);
+    LLVMDisposeBuilder(r->builder);
+    return r->function;
+}
+
+/* Some of the calls in a function of its own, which is told the model and the rounds of the loops around. */
+static void call_part(Region *r, const KernelCall *calls, int n, int number)
+{
+    LLVMValueRef arg[PART_PARAMS + HFTAC_MAX_LOOPS + 1] = {r->frame, r->state, r->scratch,
+                                                           r->model};
+    LLVMTypeRef type[PART_PARAMS + HFTAC_MAX_LOOPS + 1];
+    const int n_args = PART_PARAMS + r->depth;
+    for (int i = 0; i < n_args; i++) {
+        arg[i] = i < PART_PARAMS ? arg[i] : r->round[i - PART_PARAMS + 1];
+        type[i] = LLVMTypeOf(arg[i]);
+    }
+    Region part = *r;
+    LLVMTypeRef made =
+        LLVMFunctionType(LLVMVoidTypeInContext(r->context), type, (unsigned)n_args, 0);
+    part.function = LLVMAddFunction(
+        r->in->module,
+        arena_printf(r->in->arena, "%s.%d", LLVMGetValueName(r->function), number), made);
+    LLVMSetLinkage(part.function, LLVMInternalLinkage);
+    LLVMValueRef *own[PART_PARAMS] = {&part.frame, &part.state, &part.scratch, &part.model};
+    for (int i = 0; i < n_args; i++)
+        *(i < PART_PARAMS ? own[i] : &part.round[i - PART_PARAMS + 1]) =
+            LLVMGetParam(part.function, (unsigned)i);
+    part.builder = LLVMCreateBuilderInContext(r->context);
+    LLVMPositionBuilderAtEnd(part.builder,
+                             LLVMAppendBasicBlockInContext(r->context, part.function, "entry"));
+    call_each(&part, calls, n);
+    end(&part);
+    r->in->set_attributes(r->in->context, part.function);
+    LLVMBuildCall2(r->builder, made, part.function, arg, (unsigned)n_args, "");
+}
+
+static void call_kernels(Region *r, const KernelCall *calls, int n)
+{
+    if (n <= CALLS_PER_PART) {
+        call_each(r, calls, n);
+        return;
+    }
+    for (int i = 0, number = 0; i < n; i += CALLS_PER_PART, number++)
+        call_part(r, calls + i, n - i < CALLS_PER_PART ? n - i : CALLS_PER_PART, number);
 }
 
 /* The function `name` of n parameters, the frame and numbers. */
@@ -236,13 +290,6 @@ static void begin(Region *r, const RegionInput *in, const char *name, unsigned n
     r->state = pointer_at(r, r->frame, offsetof(HftacFrame, state));
     r->scratch = pointer_at(r, r->frame, offsetof(HftacFrame, scratch));
     r->model = i64_of(r, 0);
-}
-
-static LLVMValueRef end(Region *r)
-{
-    LLVMBuildRetVoid(r->builder);
-    LLVMDisposeBuilder(r->builder);
-    return r->function;
 }
 
 /* for (b = lo; b < hi; b++) all kernels of model b. */

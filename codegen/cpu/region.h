@@ -1,5 +1,5 @@
 /* The functions that model.so has for the steps of an entry point: HftacRegionFn, which call the kernels of a run in order,
- * and a HftacKernelFn for each kernel alone (runtime/model_abi.h). */
+ * and a HftacKernelFn for each kernel alone (runtime/model_abi.h).  Many calls are put into functions of their own. */
 #ifndef HFTAC_CODEGEN_CPU_REGION_H
 #define HFTAC_CODEGEN_CPU_REGION_H
 
@@ -26,6 +26,9 @@ typedef struct RegionInput {
     bool per_model;   /* for each model lo <= b < hi; else once */
     int depth;        /* loops around the kernels, whose rounds the frame tells */
     const char *path; /* of entry names, innermost last: "train.h.loop" */
+    void (*set_attributes)(void *context,
+                           LLVMValueRef function); /* of what is made besides the result */
+    void *context;
 } RegionInput;
 
 /* The path of a loop's body. */

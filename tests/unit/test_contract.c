@@ -232,7 +232,8 @@ static void add_kernel(Native *n, Built *t, int vector_bytes, const char *name)
     }
     t->plan.entries = &t->entry;
     t->entry.kernels = &t->kernel;
-    kernel_places(t->arena, &t->entry, &t->kernel, &t->places);
+    int *number = arena_array(t->arena, (size_t)t->entry.graph->n_nodes + 1, sizeof *number);
+    kernel_places(t->arena, &t->entry, &t->kernel, number, &t->places);
     Emit e = {.arena = t->arena,
               .context = n->context,
               .module = n->module,
