@@ -233,8 +233,12 @@ static const KernelCode *generate_singles(CpuModule *m, const RegionInput *in)
             continue;
         }
         measure(in->calls[i].places, &code[i]);
-        code[i].function = add_function(
-            m, region_kernel(&one, arena_printf(m->arena, "%s.%s.alone", in->path, k->name)));
+        LLVMValueRef f =
+            region_kernel(&one, arena_printf(m->arena, "%s.%s.alone", in->path, k->name));
+        code[i].function = add_function(m, f);
+        /* Pointers and a call: nothing to gain, and there are as many as kernels. */
+        add_flag(f, LLVMAttributeFunctionIndex, "noinline");
+        add_flag(f, LLVMAttributeFunctionIndex, "optnone");
     }
     return code;
 }

@@ -234,7 +234,9 @@ static void add_kernel(Native *n, Built *t, int vector_bytes, const char *name)
     t->entry.kernels = &t->kernel;
     int *number = arena_array(t->arena, (size_t)t->entry.graph->n_nodes + 1, sizeof *number);
     kernel_places(t->arena, &t->entry, &t->kernel, number, &t->places);
+    const CodegenOptions options = {0};
     Emit e = {.arena = t->arena,
+              .options = &options,
               .context = n->context,
               .module = n->module,
               .plan = &t->plan,
