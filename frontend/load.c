@@ -5,14 +5,14 @@
 #include "frontend/frontend.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "ir/support/input.h"
+
 enum {
-    MAX_DEPTH = 64,
-    MAX_BYTES = 256 << 20
+    MAX_DEPTH = 64
 };
 
 typedef struct Seen {
@@ -32,36 +32,6 @@ typedef struct Loader {
     bool not_found;
 } Loader;
 
-/* All of an open file; NULL with errno set. */
-static char *read_all(Arena *a, int fd, size_t *len)
-{
-    size_t cap = 1 << 16, n = 0;
-    char *text = arena_alloc(a, cap + 1);
-    for (;;) {
-        const ssize_t got = read(fd, text + n, cap - n);
-        if (got < 0 && errno == EINTR)
-            continue;
-        if (got < 0)
-            return NULL;
-        if (got == 0)
-            break;
-        n += (size_t)got;
-        if (n < cap)
-            continue;
-        if (cap > MAX_BYTES) {
-            errno = EFBIG;
-            return NULL;
-        }
-        char *bigger = arena_alloc(a, 2 * cap + 1);
-        memcpy(bigger, text, n);
-        text = bigger;
-        cap *= 2;
-    }
-    text[n] = 0;
-    *len = n;
-    return text;
-}
-
 static bool seen_before(Loader *l, const struct stat *st)
 {
     for (int i = 0; i < l->n_seen; i++)
@@ -75,7 +45,7 @@ static bool seen_before(Loader *l, const struct stat *st)
 
 static void cannot_read(Loader *l, SrcRange at, const char *path, int error)
 {
-    diag_error(l->d, at, "cannot read %s: %s", path, strerror(error));
+    diag_error(l->d, at, "cannot read %s: %s", path, input_error(error));
     l->not_found = true;
 }
 
@@ -84,7 +54,7 @@ static void load_includes(Loader *l, const Ast *t);
 static void load_fd(Loader *l, int fd, const char *path, SrcRange at)
 {
     size_t len = 0;
-    const char *text = read_all(l->a, fd, &len);
+    const char *text = input_read(l->a, fd, &len);
     if (!text) {
         cannot_read(l, at, path, errno);
         return;
@@ -107,17 +77,18 @@ static const char *directory(Arena *a, const char *path)
 }
 
 /* -1 if there is no such file anywhere; *path: what was opened. */
-static int open_include(const Loader *l, const char *from, const char *name, const char **path)
+static int open_include(const Loader *l, const char *from, const char *name, const char **path,
+                        struct stat *st)
 {
     *path = name;
     if (name[0] == '/')
-        return open(name, O_RDONLY | O_CLOEXEC);
+        return input_open(name, st);
     *path = arena_printf(l->a, "%s%s", directory(l->a, from), name);
-    int fd = open(*path, O_RDONLY | O_CLOEXEC);
+    int fd = input_open(*path, st);
     const int error = errno;
     for (int i = 0; fd < 0 && i < l->o->n_include_dirs; i++) {
         const char *other = arena_printf(l->a, "%s/%s", l->o->include_dirs[i], name);
-        if ((fd = open(other, O_RDONLY | O_CLOEXEC)) >= 0)
+        if ((fd = input_open(other, st)) >= 0)
             *path = other;
     }
     errno = error;
@@ -128,8 +99,8 @@ static void load_include(Loader *l, const char *from, const Ast *include)
 {
     const char *path;
     struct stat st;
-    const int fd = open_include(l, from, include->name, &path);
-    if (fd < 0 || fstat(fd, &st) != 0) {
+    const int fd = open_include(l, from, include->name, &path, &st);
+    if (fd < 0) {
         cannot_read(l, include->loc, path, errno);
         return;
     }
@@ -158,8 +129,8 @@ bool program_load(Arena *a, Diag *d, const char *path, const FrontendOptions *o,
     Loader l = {.a = a, .d = d, .o = o, .out = out};
     struct stat st;
     const bool is_stdin = !strcmp(path, "-");
-    const int fd = is_stdin ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0 || fstat(fd, &st) != 0) {
+    const int fd = is_stdin ? STDIN_FILENO : input_open(path, &st);
+    if (fd < 0 || (is_stdin && fstat(fd, &st) != 0)) {
         cannot_read(&l, SRC_NONE, path, errno);
     } else {
         seen_before(&l, &st);

@@ -16,6 +16,7 @@
 #include "frontend/frontend.h"
 #include "ir/print.h"
 #include "ir/read.h"
+#include "ir/support/input.h"
 #include "ir/verify.h"
 #include "passes/plan_build.h"
 #include "tools/hftac_output.h"
@@ -535,19 +536,17 @@ static void write_depend(Compiler *c, const Program *p, const char *target)
 
 static Module *load_hir(Compiler *c)
 {
-    FILE *f = strcmp(c->o.input, "-") ? fopen(c->o.input, "rb") : stdin;
-    Text t;
-    text_init(&t, c->arena);
-    char buffer[65536];
+    struct stat st;
+    const bool is_stdin = !strcmp(c->o.input, "-");
+    const int fd = is_stdin ? STDIN_FILENO : input_open(c->o.input, &st);
     size_t n = 0;
-    while (f && (n = fread(buffer, 1, sizeof buffer, f)) > 0)
-        text_addn(&t, buffer, n);
-    if (!f || ferror(f))
-        file_error(arena_printf(c->arena, "cannot read '%s': %s", c->o.input, strerror(errno)));
-    if (f != stdin)
-        fclose(f);
-    return module_read(c->arena, c->diag,
-                       diag_add_source(c->diag, c->o.input, t.s ? t.s : "", t.len, false));
+    const char *text = fd < 0 ? NULL : input_read(c->arena, fd, &n);
+    if (!text)
+        file_error(
+            arena_printf(c->arena, "cannot read '%s': %s", c->o.input, input_error(errno)));
+    if (!is_stdin)
+        close(fd);
+    return module_read(c->arena, c->diag, diag_add_source(c->diag, c->o.input, text, n, false));
 }
 
 static void note_inputs(Compiler *c, const Program *p)

@@ -8,6 +8,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ir/support/plain.h"
+
+/* Of a line, a path and a message only so much is shown; LINE_BEFORE: of a long line in front of the place. */
+enum {
+    LINE_SHOWN = 240,
+    LINE_BEFORE = 60,
+    PATH_SHOWN = 1000,
+    MESSAGE_SHOWN = 2000
+};
 enum {
     MAX_ERRORS = 20,
     EXIT_INTERNAL = 70
@@ -118,6 +127,32 @@ void diag_line_col(const Diag *d, SrcRange at, unsigned *line, unsigned *col)
     *col = p.col;
 }
 
+static void print_cut(FILE *out, const char *s, size_t most)
+{
+    const size_t n = strlen(s), shown = plain_cut(s, n, most);
+    plain_print(out, s, shown, NULL);
+    fputs(shown < n ? "..." : "", out);
+}
+
+/* The part of a long line round the place.  A control character takes one column, as the caret counts it. */
+static Place print_line(FILE *out, const Place *p)
+{
+    static const char dots[] = "...";
+    Place shown = *p;
+    const size_t at = p->col - 1 < p->line_len ? p->col - 1 : p->line_len;
+    size_t from = p->line_len > LINE_SHOWN && at > LINE_BEFORE ? at - LINE_BEFORE : 0;
+    while (from > 0 && ((unsigned char)p->line[from] & 0xc0) == 0x80)
+        from--;
+    shown.line += from;
+    shown.line_len = plain_cut(shown.line, p->line_len - from, LINE_SHOWN);
+    shown.col -= (unsigned)from;
+    fputs(from ? dots : "", out);
+    plain_print(out, shown.line, shown.line_len, "?");
+    fputs(from + shown.line_len < p->line_len ? dots : "", out);
+    fprintf(out, "\n      | %s", from ? "   " : "");
+    return shown;
+}
+
 /* Prints ^~~~ under the range.  Tabs are kept as tabs so that the caret lines up whatever the terminal's
  * tab width; a range that leaves the line is cut at the line's end.  Bytes that continue a UTF-8 character
  * take no column. */
@@ -145,19 +180,23 @@ static void print_report(const Diag *d, const char *level, SrcRange at, const ch
     const Source *s = source_of(d, at.file);
     const bool color = d->options.color;
     const Place p = s ? place_of(s, at.lo) : (Place){0};
-    if (s)
-        fprintf(d->out, "%s%s:%u:%u:%s ", color ? "\033[1m" : "", s->path, p.line_no, p.col,
-                color ? "\033[0m" : "");
-    else
+    if (s) {
+        fputs(color ? "\033[1m" : "", d->out);
+        print_cut(d->out, s->path, PATH_SHOWN);
+        fprintf(d->out, ":%u:%u:%s ", p.line_no, p.col, color ? "\033[0m" : "");
+    } else {
         fputs("hftac: ", d->out);
-    fprintf(d->out, "%s%s:%s %s\n", color ? level_color(level) : "", level,
-            color ? "\033[0m" : "", text);
+    }
+    fprintf(d->out, "%s%s:%s ", color ? level_color(level) : "", level, color ? "\033[0m" : "");
+    print_cut(d->out, text, MESSAGE_SHOWN);
+    fputc('\n', d->out);
     if (!s)
         return;
-    fprintf(d->out, "%5u | %.*s\n      | ", p.line_no, (int)p.line_len, p.line);
+    fprintf(d->out, "%5u | ", p.line_no);
+    const Place shown = print_line(d->out, &p);
     if (color)
         fputs("\033[1;32m", d->out);
-    print_caret(d->out, &p, at.hi > at.lo ? at.hi - at.lo : 1);
+    print_caret(d->out, &shown, at.hi > at.lo ? at.hi - at.lo : 1);
     if (color)
         fputs("\033[0m", d->out);
 }
