@@ -144,6 +144,7 @@ static const char help_text[] =
     "\n"
     "A file that ends in .hir is read as IR text. `-` is standard input; `--` ends the "
     "options.\n"
+    "An output appears whole or not at all, and none may be one of the files read.\n"
     "Exit codes: 0 ok, 1 errors in the input, 2 usage, 3 file or OS error, 4 tool missing, 70 "
     "internal error.\n";
 

@@ -319,6 +319,27 @@ def failing_calls(most):
         holds(what + ": the old set or the new one", content("s") in (old, new), ended, names("s"))
 
 
+def signals_at_calls(most):
+    """A signal before any call: a whole set, and its exit code; INT2: Ctrl-C twice, at once."""
+    run(*SAVE)
+    new = content("s")
+    fill_set()
+    old = content("s")
+    calls = count_calls("any", *SAVE) - 2  # the logs are closed after the end
+    for sig, code in (("INT", 130), ("INT2", 130), ("TERM", 143), ("HUP", 129), ("PIPE", 141)):
+        for k in spread(calls, most):
+            fill_set()
+            ended = run(*SAVE, fault="any:%d:%s" % (k, sig))
+            now, what = content("s"), "SIG%s at call %d of %d" % (sig, k, calls)
+            holds(what + " is exit %d" % code, ended.code == code, ended)
+            # stopped after some steps, it may be a set between the two
+            holds(what + ": a whole set", sorted(now) == sorted(old) and loads("s"), ended, names("s"))
+            holds(what + ": twice is at once", sig != "INT2" or (ended.out == "" and now in (old, new)), ended)
+    run(*SAVE)
+    left = [n for n in names() if n.startswith(".hftac-")]
+    holds("signals: nothing is left over", not left, left)
+
+
 # ---- Killed ----
 
 def sees(folder, sets):
@@ -333,7 +354,7 @@ def predictions(folder):
     return read("seen.out")
 
 
-def killed(way, most, **env):
+def killed(way, most):
     """way: exchange, in place because of another file, in place because the file system cannot exchange."""
     folder = "k" + way
     command = [HFTRUN, "-q", "m.so", "--hyper", "lr=0.3", *DATA, "--save", folder]
@@ -353,13 +374,12 @@ def killed(way, most, **env):
     holds(way + ": the two sets differ", sets["old"] != sets["new"])
     kept = names(folder)
     action = "no-exchange" if way == "cannot" else "none"
-    calls = count_calls("any", *command)
+    env = {"FAULT_NO_EXCHANGE": "1"} if way == "cannot" else {}
+    calls = count_calls("any", *command, **env)
     again()
     found = {"old": 0, "new": 0}
     for k in spread(calls, most):
-        if way == "cannot":  # the first failing call is the exchange; then the kill
-            os.environ["FAULT_NO_EXCHANGE"] = "1"
-        ended = run(*command, fault="any:%d:kill" % k)
+        ended = run(*command, fault="any:%d:kill" % k, **env)
         seen, loaded = sees(folder, sets)
         holds("%s, killed at call %d of %d: the old set or the new one" % (way, k, calls),
               ended.code == -9 and len(seen) == 1, ended, loaded, seen, names(folder))
@@ -367,8 +387,7 @@ def killed(way, most, **env):
             found[s] += 1
         again()
         holds("%s, killed at call %d: the next save clears up" % (way, k), names(folder) == kept, names(folder))
-    os.environ.pop("FAULT_NO_EXCHANGE", None)
-    holds(way + ": both were seen", calls > most or found["old"] and found["new"], found)
+    holds(way + ": both were seen", found["old"] and found["new"], found)
     left = [n for n in names() if n.startswith(".hftac-")]
     holds(way + ": nothing is left over", not left, left)
     return found
@@ -423,7 +442,7 @@ def compiler(most):
             write("c.so", old)
             ended = run(*compile_it, fault="%s:%d:%s" % (kind, k, action))
             holds("hftac, %s %d: %s does not matter" % (kind, k, action), ended.code == 0 and read("c.so") == new, ended)
-    for sig in ("INT", "TERM", "HUP"):
+    for sig in ("INT", "TERM"):
         for k in spread(count_calls("any", *compile_it), most):
             write("c.so", old)
             ended = run(*compile_it, fault="any:%d:%s" % (k, sig))
@@ -465,6 +484,7 @@ def main():
         timed("standard output", standard_output)
         timed("signals", signals)
         timed("failing calls", failing_calls, wide)
+        timed("signals at calls", signals_at_calls, wide)
         for way in ("exchange", "other", "cannot"):
             timed("killed " + way, killed, way, 2 * wide)
         timed("moments", kill_moments, MOMENTS)
