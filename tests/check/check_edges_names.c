@@ -15,7 +15,8 @@ static const struct {
     const char *reason, *names;
 } exceptions[] = {
     {"parts of functions and layers that have cases",
-     "may_matter below is_zero has_axes shared_extreme sharing all_dims without_dims sqrt_flat "
+     "may_matter below above is_zero check_padding_idx check_kind has_axes shared_extreme "
+     "sharing all_dims without_dims sqrt_flat "
      "prod_along "
      "masked_dropout dropout_channels class_numbers is_class class_matches below_zero "
      "reduce_loss class_targets "

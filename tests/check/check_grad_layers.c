@@ -108,7 +108,7 @@ const LibraryCase grad_library[] = {
     {"BatchNorm2d", "x=2N,C,H,W", -2, 2, "@layer = BatchNorm2d(affine = {true|false}, track_running_stats = {true|false}, frozen = {true|false})\n@y = @layer(@x)"},
     {"batch_norm", "x=N,C,H m=C v=C w=C b=C", 0.3, 2, "batch_norm(@x, @m, @v, @w, {@b|none}) * sum(@b)"},
     {"group_norm", "x=N,GC,H,W w=GC b=GC", -2, 2, "group_norm(@x, <G>, @w, @b)"},
-    {"GroupNorm", "x=N,GC,H", -2, 2, "@layer = GroupNorm(<G>, affine = {true|false})\n@y = @layer(@x)"},
+    {"GroupNorm", "x=2N,GC,H", -2, 2, "@layer = GroupNorm(<G>, affine = {true|false})\n@y = @layer(@x)"},
     {"InstanceNorm2d", "x=N,C,H,W", -2, 2, "@layer = InstanceNorm2d(affine = {true|false}, track_running_stats = {true|false})\n@y = @layer(@x)"},
     {"InstanceNorm1d", "x=N,C,L", -2, 2, "@layer = InstanceNorm1d(affine = {true|false})\n@y = @layer(@x)"},
     {"layer_norm", "x=N,T,C,H w=C,H b=C,H", -2, 2, "layer_norm(@x, <C,H>, @w, {@b|none}) * sum(@b)"},

@@ -95,8 +95,9 @@ class Layers(Operators):
         if each > 1:
             options = self.r.choice(["", "momentum = 0.3", "eps = 0.01", "momentum = none", "affine = false", "track_running_stats = false"])
             made.append((f"BatchNorm{n}d({options})", "bn"))
-        if x.rank > 2:
-            made.append((f"GroupNorm({self.r.choice([g for g in (1, 2, 3, c) if c % g == 0])}, eps = 0.001)", "gn"))
+        groups = [g for g in (1, 2, 3, c) if c % g == 0 and each * c // g > 1]
+        if x.rank > 2 and groups:
+            made.append((f"GroupNorm({self.r.choice(groups)}, eps = 0.001)", "gn"))
         if x.rank > 2 and product(x.shape[2:]) > 1:
             made.append((f"InstanceNorm{n}d(eps = 0.001{self.r.choice(['', ', affine = true'])})", "in"))
         if made:
