@@ -380,6 +380,10 @@ static Node *pad_axis(Elab *e, Node *x, int d, int64_t before, int64_t after, in
     return p;
 }
 
+enum {
+    CAT_GROUP = 8
+};
+
 /* One behind the other along axis d: samples stay samples if all are, with as many elements each. */
 static int64_t joined_mark(Node *const *x, int n, int d)
 {
@@ -416,9 +420,45 @@ static bool operands(const Call *c, int *n, Node ***out, bool *weak)
     return true;
 }
 
-static Value concatenate(const Call *c, int n, Node **x, int d, bool weak)
+/* The sum of the parts, each among -0 where the others lie. */
+static Node *join_parts(Elab *e, Node *const *x, int n, int d)
 {
     int64_t total = 0, at = 0;
+    for (int i = 0; i < n; i++)
+        total += x[i]->type.shape.dim[d];
+    Node *r = NULL;
+    const int64_t mark = joined_mark(x, n, d);
+    for (int i = 0; i < n; i++) {
+        const int64_t size = x[i]->type.shape.dim[d];
+        Node *p = n == 1 ? x[i] : pad_axis(e, x[i], d, at, total - at - size, mark);
+        at += size;
+        const OpCode join = p != NULL && p->type.dtype == DT_BOOL ? OP_OR : OP_ADD;
+        r = r == NULL ? p : build2(&e->b, join, r, p);
+    }
+    return r;
+}
+
+/* An element of the sum looks at every part.  So many parts are joined in groups first, which the plan can store: then the work
+ * does not grow with the square of their number.  Where samples lie along the axis they stay side by side. */
+static Node *join_in_groups(Elab *e, Node **x, int n, int d)
+{
+    while (n > CAT_GROUP && joined_mark(x, n, d) == 0) {
+        Node **group = arena_array(e->arena, (size_t)n / CAT_GROUP + 1, sizeof(Node *));
+        int n_groups = 0;
+        for (int i = 0; i < n; i += CAT_GROUP) {
+            const int some = n - i < CAT_GROUP ? n - i : CAT_GROUP;
+            group[n_groups] = join_parts(e, x + i, some, d);
+            if (group[n_groups++] == NULL)
+                return NULL;
+        }
+        x = group;
+        n = n_groups;
+    }
+    return join_parts(e, x, n, d);
+}
+
+static Value concatenate(const Call *c, int n, Node **x, int d, bool weak)
+{
     for (int i = 0; i < n; i++) {
         const Shape *s = &x[i]->type.shape, *first = &x[0]->type.shape;
         bool same = s->rank == first->rank;
@@ -430,18 +470,8 @@ static Value concatenate(const Call *c, int n, Node **x, int d, bool weak)
                        shape_text(c->e->arena, first), d);
             return value_error();
         }
-        total += s->dim[d];
     }
-    Node *r = NULL;
-    const int64_t mark = joined_mark(x, n, d);
-    for (int i = 0; i < n; i++) {
-        const int64_t size = x[i]->type.shape.dim[d];
-        Node *p = n == 1 ? x[i] : pad_axis(c->e, x[i], d, at, total - at - size, mark);
-        at += size;
-        const OpCode join = p != NULL && p->type.dtype == DT_BOOL ? OP_OR : OP_ADD;
-        r = r == NULL ? p : build2(&c->e->b, join, r, p);
-    }
-    return value_node(r, weak);
+    return value_node(join_in_groups(c->e, x, n, d), weak);
 }
 
 Value builtin_cat(const Call *c)

@@ -9,7 +9,7 @@ square).  Of each entry (train, eval, predict, ...) rounds and work must grow as
 be computed twice, and work stays within FACTOR of the least.
 
   named    what was once quadratic or worse (GroupNorm, InstanceNorm + Linear, flatten(softmax), ...), and rounds of `h + roll(h)`,
-           of doubling scans and of stencils, whose code and work grow with the rounds
+           of doubling scans and of stencils, whose code and work grow with the rounds, and `cat` of many parts
   random   reductions, views between them in chains, and their uses (random.Random(seed)): reshape, flatten, unflatten, permute,
            slice, pad, expand, roll, gather
   samples  each entry's work within FACTOR of the least"""
@@ -125,9 +125,20 @@ def blocks(rounds):
   output o = flatten(h, 0)""")
 
 
+def parts(number):
+    return program(f"""  input x : f32[N, 64]
+  w = Param([64], init = ones)
+  parts = []
+  repeat i in 1 .. {number + 1} {{ parts = parts + [tanh(x * i) * w] }}
+  h = cat(parts, 1)
+  loss mean(square(h))
+  output o = h""")
+
+
 NAMED = [(group_norm, (8, 16, 32), 4), (instance_norm, (16, 32, 64), 2), (instance_norm_flat, (16, 32, 64), 2), (flat_softmax, (64, 128, 256), 2),
          (log_softmax_permuted, (64, 128, 256), 2)]
 IN_ROUNDS = [(rolled, (16, 32, 64)), (doubling, (8, 16, 32)), (stencil, (8, 16, 32)), (blocks, (8, 16, 32))]
+IN_PARTS = (parts, (32, 256), 8)
 
 
 # ---- random: a value [N, ...] whose shape holds the size once ----
@@ -315,6 +326,7 @@ def main():
     c.one_kernel("flat_softmax", flat_softmax(64), "predict")
     for make, rounds in IN_ROUNDS:
         c.grows(make.__name__, make, rounds, 2, ("work", "rounds", "code"), ("--loop-from=1000",))
+    c.grows("parts", *IN_PARTS, ("work", "code"))
     for seed in range(args.seed, args.seed + args.count):
         c.grows(f"program {seed}", lambda size, seed=seed: Random(seed, size).text(), (8, 16, 32), 2, ("work", "rounds"))
     for name in sorted(os.listdir(args.samples)) if args.samples else []:
