@@ -2,6 +2,7 @@
 #include "frontend/elab.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 static bool number_argument(const Call *c, int i, double *out, bool *integer)
@@ -134,6 +135,44 @@ Value builtin_check(const Call *c)
     text_add(&t, c->arg[2].kind != V_NONE ? ")" : "");
     diag_error(c->e->diag, c->at, "%s", t.s);
     return value_error();
+}
+
+/* An interval as a text: "[0, 1)", "(0, inf)". */
+static bool in_interval(const char *allowed, double v, bool *inside)
+{
+    char left, right;
+    double lo, hi;
+    if (sscanf(allowed, "%c%lf, %lf%c", &left, &lo, &hi, &right) != 4)
+        return false;
+    *inside = (left == '[' ? v >= lo : v > lo) && (right == ']' ? v <= hi : v < hi);
+    return true;
+}
+
+static void outside(const Call *c, double v)
+{
+    Text t;
+    text_init(&t, c->e->arena);
+    text_real(&t, v);
+    diag_error(c->e->diag, c->at, "%s is %s, allowed is %s", c->arg[1].str, t.s, c->arg[2].str);
+}
+
+/* What a hyper is worth is seen when the step is made: there it may not lead to values that are not finite. */
+Value builtin_check_range(const Call *c)
+{
+    Diag *d = c->e->diag;
+    bool inside = false;
+    if (c->arg[1].kind != V_STR || c->arg[2].kind != V_STR) {
+        diag_error(d, c->at, "check_range takes a value, its name and an interval");
+        return value_error();
+    }
+    if (!value_is_number(&c->arg[0]))
+        return value_bool(c->arg[0].kind != V_ERROR);
+    const double v = value_number(&c->arg[0]);
+    if (!in_interval(c->arg[2].str, v, &inside))
+        diag_error(d, c->loc[2], "\"%s\" is no interval", c->arg[2].str);
+    else if (!inside)
+        outside(c, v);
+    return inside ? value_bool(true) : value_error();
 }
 
 /* The input that a node is a view of, or NULL. */

@@ -65,7 +65,9 @@ static Value schedule_factor(Elab *e, const Bound *b, Value epoch, Value epochs,
     e->n_schedules++;
     bind_all(e, b);
     scope_bind(e, &e->frame->scope, "epoch", epoch, b->call);
-    scope_bind(e, &e->frame->scope, "epochs", epochs, b->call);
+    scope_bind(e, &e->frame->scope, "run_length", epochs, b->call);
+    if (param_named(b->def->kid[0], "epochs") < 0)
+        scope_bind(e, &e->frame->scope, "epochs", epochs, b->call);
     if (param_named(b->def->kid[0], "lr") < 0)
         scope_bind(e, &e->frame->scope, "lr", lr, b->call);
     Value v = run_definition(e, b->def->kid[1], "schedule");

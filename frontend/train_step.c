@@ -270,8 +270,10 @@ static void bind_optimizer(Step *s, const Bound *b, const Trained *p)
     const int lr = param_named(b->def->kid[0], "lr"),
               decay = param_named(b->def->kid[0], "weight_decay");
     bind_all(e, b);
-    if (lr >= 0)
+    if (lr >= 0) {
+        scope_bind(e, &e->frame->scope, "base_lr", b->arg[lr], b->loc[lr]);
         scope_bind(e, &e->frame->scope, "lr", s->lr, b->loc[lr]);
+    }
     if (decay >= 0 && p->no_decay)
         scope_bind(e, &e->frame->scope, "weight_decay", value_num(0, true), b->loc[decay]);
 }
