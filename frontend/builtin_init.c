@@ -232,7 +232,7 @@ Node *dist_drawn(Elab *e, const Dist *d, const char *state, const Type *type, No
     if (d->family == NULL && !math_fits(e, &arg[0], type->dtype, d->loc, "an initial value"))
         return NULL;
     if (d->family == NULL && arg[0].kind != V_TENSOR)
-        return build_full(&e->b, type->dtype, &type->shape, value_number(&arg[0]));
+        return math_full(e, type->dtype, &type->shape, &arg[0]);
     const Value v = d->family == NULL ? arg[0] : sample(e, d, arg, state, &type->shape, step);
     Node *n = math_cast(e, &v, type->dtype, d->loc, "an initial value");
     if (n == NULL)

@@ -35,7 +35,8 @@ static Value cast_constant(const Call *c, const Value *x, DType d)
     const bool integer = dtype_class(d) == DTC_INT;
     Value whole = *x;
     if (value_is_number(x))
-        whole = value_num(integer ? trunc(value_number(x)) : value_number(x), integer);
+        whole =
+            batch_as(x, value_num(integer ? trunc(value_number(x)) : value_number(x), integer));
     if (math_misfits(c->e, d, &whole) && !math_fits(c->e, &whole, d, c->loc[0], "what is cast"))
         return value_error();
     if (x->kind == V_TENSOR)

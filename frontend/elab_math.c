@@ -428,8 +428,11 @@ static Value number_unary(Elab *e, OpCode op, const Value *a, SrcRange at)
 
 static Node *as_bool(Elab *e, const Value *v, SrcRange at)
 {
-    if (value_is_number(v))
-        return build_const(&e->b, DT_BOOL, value_number(v) != 0);
+    const Shape scalar = shape_scalar();
+    if (value_is_number(v)) {
+        const Value truth = batch_as(v, value_bool(value_number(v) != 0));
+        return math_full(e, DT_BOOL, &scalar, &truth);
+    }
     return math_cast(e, v, DT_BOOL, at, "the operand");
 }
 

@@ -284,8 +284,9 @@ static double compare(OpCode op, double a, double b)
 
 /* Integers x against the number c: rounded to the integer that parts them in the same way; where none does (beyond i64,
  * a fraction that x would have to equal, NaN), every x fares as 0 does. */
-static Node *against_number(Builder *b, OpCode op, const Value *x, double c)
+static Node *against_number(Elab *e, Builder *b, OpCode op, const Value *x, const Value *number)
 {
+    const double c = value_number(number);
     const double to = op == OP_LT || op == OP_GE ? ceil(c) : floor(c);
     const bool parts = (op != OP_EQ && op != OP_NE) || to == c;
     DType d = x->node->type.dtype;
@@ -296,7 +297,9 @@ static Node *against_number(Builder *b, OpCode op, const Value *x, double c)
     }
     if (dtype_class(d) == DTC_BOOL || !dtype_holds(d, with))
         d = DT_I64;
-    return build2(b, op, build_cast(b, x->node, d), build_const(b, d, with));
+    const Value parting = batch_as(number, value_num(with, true));
+    const Shape scalar = shape_scalar();
+    return build2(b, op, build_cast(b, x->node, d), math_full(e, d, &scalar, &parting));
 }
 
 /* i64 against reals, exactly.  Rounding x to f64 keeps every order but makes equals of neighbours; among those the
@@ -341,7 +344,7 @@ Node *math_compare(Elab *e, Builder *b, OpCode op, const Value v[2], SrcRange at
         if (x->kind != V_TENSOR || value_class(x) == DTC_REAL)
             continue;
         if (y->kind == V_NUM || (y->kind == V_BOOL && value_class(x) != DTC_BOOL))
-            return against_number(b, as, x, value_number(y));
+            return against_number(e, b, as, x, y);
         if (y->kind == V_TENSOR && value_class(y) == DTC_REAL)
             return against_tensor(e, b, as, x, y);
     }

@@ -106,31 +106,14 @@ static unsigned summed_axes(const EinsumSpec *s, int i)
     return bits;
 }
 
-static bool has_marked(const Shape *s, unsigned axes)
-{
-    for (int i = 0; i < s->rank; i++)
-        if (axes >> i & 1 && s->batch[i] > 0)
-            return true;
-    return false;
-}
-
-/* A zero in one operand is enough; the smaller one is cheaper. */
+/* In both operands: what stands in the padding of the other one may be no number, and 0 times that is none. */
 static void mask_einsum(Builder *b, Masking *m, Node *n)
 {
     EinsumSpec s;
     if (!einsum_parse(n->attrs.einsum.spec, &s))
         return;
-    const int64_t count[] = {shape_count(&n->in[0]->type.shape),
-                             shape_count(&n->in[1]->type.shape)};
-    const int small = count[1] < count[0];
-    for (int k = 0; k < 2; k++) {
-        const int i = k == 0 ? small : 1 - small;
-        const unsigned axes = summed_axes(&s, i);
-        if (!has_marked(&n->in[i]->type.shape, axes))
-            continue;
-        n->in[i] = mask_axes(b, m, n->in[i], axes, 0);
-        return;
-    }
+    for (int i = 0; i < 2; i++)
+        n->in[i] = mask_axes(b, m, n->in[i], summed_axes(&s, i), 0);
 }
 
 static void mask_scatter(Builder *b, Masking *m, Node *n)

@@ -223,6 +223,33 @@ for how in --test --train "--epochs 3 --train"; do
     # shellcheck disable=SC2086
     expect 2 "--predict FILE" "$hftrun" ask.so $how ask.safetensors
 done
+# A program for whole batches is refused a partial one before training begins; a multiple works, and so does what is not asked.
+cat >whole.hdl <<'H'
+hdl 1
+model M {
+  input x : f32[N, 2]
+  fc = Linear(2)
+  output y = fc(x)
+  loss mean(fc(x) * flip(x, 0))
+}
+train M { batch N = 2; epochs 2; optimizer SGD(lr = 0.1) }
+H
+tensors <<'P'
+import json, struct
+for n in 3, 4:
+    h = json.dumps({"x": {"dtype": "F32", "shape": [n, 2], "data_offsets": [0, 8 * n]}}).encode()
+    open(f"{n}.safetensors", "wb").write(struct.pack("<Q", len(h)) + h + struct.pack(f"<{2 * n}f", *range(2 * n)))
+P
+expect 0 "" "$hftac" -q whole.hdl -o whole.so
+expect 0 "whole batches only: whole.hdl:6:21: " "$hftrun" whole.so --info
+expect 0 '"predict_whole": null' "$hftrun" whole.so --info --json
+expect 0 "@eval whole=" "$hftac" whole.hdl --emit=fused -o -
+expect 1 "3 samples are no multiple of N = 2" "$hftrun" -q whole.so --train 4.safetensors --test 3.safetensors --save not.saved
+holds "... before training begins" absent not.saved
+expect 1 "whole.hdl:6:21: " "$hftrun" -q whole.so --train 4.safetensors --valid 3.safetensors
+expect 1 "whole.hdl:6:21: " "$hftrun" -q whole.so --train 4.safetensors --valid 0.25
+expect 0 "" "$hftrun" -q whole.so --train 4.safetensors --valid 4.safetensors --test 4.safetensors
+expect 0 "" "$hftrun" -q whole.so --train 3.safetensors --predict answer.safetensors
 holds "nothing half-written is left" bash -c '! ls -A | grep -E "\.tmp|\.[0-9]+\.o$"'
 
 echo "$passed passed, $failed failed"

@@ -65,7 +65,7 @@ class Checker:
     def results(self, source, text, batch, valid, total, seed):
         """{"metric x": numbers}, with None in place of what is refused; None if it does not compile."""
         so, data = self.path("model.so"), self.path("data")
-        code, _, said = self.run(os.path.join(self.bin, "hftac"), "-q", "-w", "-O1", "--precision=fp64", f"-DN={batch}", "-o", so, source)
+        code, _, said = self.run(os.path.join(self.bin, "hftac"), "-q", "-w", "-O0", "--precision=fp64", f"-DN={batch}", "-o", so, source)
         if code:
             self.said = said
             return None

@@ -75,6 +75,11 @@ RIGHT = {
     "rand in evaluation": model("loss mean(h * rand([N, 4])) + mean(randn(shape(h)))"),
     "drawn input": model("input e : f32[N, 4] = normal()\nloss mean(h)"),
     "unneeded": model("unused = flip(h, 0) / N\nloss mean(h)\noutput o = h"),
+    "0 / 0 in the padding": model("""
+        d = where(eye(N) > 0, 1.0, 0.0)
+        own = sum(d * exp(z @ transpose(z, 0, 1) * 0), 1)
+        y = h / unsqueeze(own, 1)
+        loss sum(einsum("na,nb->ab", h, y)) + sum(transpose(y, 0, 1) @ h) + mean(y)"""),
     "batch statistics": model("bn = BatchNorm1d(track_running_stats = false)\nloss mean(square(bn(h) - x)) + 1"),
     "sequences": model("""
         loss cross_entropy(h, t, dim = 2)
@@ -145,6 +150,16 @@ REFUSED = {
     "pad": model("loss mean(pad_dim(h, 0, 1, 1))"),
     "a parameter for each sample": model("p = Param([N, 4], init = normal())\nloss mean(h * p)"),
     "N as width": model("wide = Linear(N)\nloss mean(wide(h))"),
+    "less than N": model("loss mean(h * (t < N))", "  input x : f32[N, 4]\n  target t : i64[N]\n").replace("(t <", "unsqueeze(t <").replace("< N)", "< N, 1)"),
+    "more than N": model("loss mean(where(h * 10 > N, h, 0))"),
+    "N as a real": model("loss sum(h) / cast(N, \"f32\")"),
+    "N as a condition": model("loss mean(where(h > 0 and N > 3, h, 0))"),
+    "N in a list": model("loss mean(h * [1, 2, 3, N])"),
+    "fill of N": model("loss mean(h * full([4], N))"),
+    "N to a power": model("loss mean(abs(h) ** (N / 4))"),
+    "a shape compared": model("loss mean(h * (2 if shape(x) == [4, 4] else 1))"),
+    "N in a string of choices": model("loss mean(h * ([1, 2, 3, 4, 5])[N])"),
+    "a counter and N": model("s = h\nrepeat i in 0 .. 10 {\n s = s * 0.5 + (i + N)\n}\nloss mean(s)"),
     "number of the largest of all": model("loss mean(h)\nmetric m = argmax(transpose(h, 0, 1))"),
     "number of the largest, twice": model("loss mean(h)\nmetric m = mean(argmax(cat([h, fc(z)], 0), 0))"),
     "shifted labels": model("loss cross_entropy(h @ transpose(h, 0, 1), (arange(N) + 1) % N)"),
