@@ -250,6 +250,40 @@ expect 1 "whole.hdl:6:21: " "$hftrun" -q whole.so --train 4.safetensors --valid 
 expect 1 "whole.hdl:6:21: " "$hftrun" -q whole.so --train 4.safetensors --valid 0.25
 expect 0 "" "$hftrun" -q whole.so --train 4.safetensors --valid 4.safetensors --test 4.safetensors
 expect 0 "" "$hftrun" -q whole.so --train 3.safetensors --predict answer.safetensors
+# ---- what files can do to a terminal, and pipes ----
+mkfifo pipe
+expect 3 "not a regular file" timeout 20 "$hftrun" digits.so --train pipe
+expect 3 "not a regular file" timeout 20 "$hftrun" digits.so --train "$train" --hypers pipe
+expect 1 "not a file" timeout 20 "$hftrun" pipe --train "$train"
+printf 'l\033[2Jr\n1\n' >name.csv
+printf 'lr\n1\033]0;title\a\n' >value.csv
+expect 1 'l\x1b[2Jr' "$hftrun" digits.so --train "$train" --hypers name.csv
+cp out said
+holds "no escape sequence of a file's name is sent" bash -c '[ -s said ] && ! grep -q "$(printf "\033")" said'
+expect 2 '\x1b]0;title\x07' "$hftrun" digits.so --train "$train" --hypers value.csv
+
+# ---- a table of many models is sorted, not inserted: 20,000 in a few seconds ----
+cat >many.hdl <<'H'
+hdl 1
+hyper h = 1
+model Many {
+  input x : f32[N]
+  w = Param([1], init = 1)
+  loss mean(x * w) * h
+}
+train { batch N = 2; optimizer SGD(0.1) }
+H
+python3 - <<'P'
+import json, struct
+h = json.dumps({"x": {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]}}).encode()
+open("many.safetensors", "wb").write(struct.pack("<Q", len(h)) + h + struct.pack("<2f", 1, 1))
+P
+expect 0 "" "$hftac" -q many.hdl -B 20000 -o many.so
+holds "the final table of 20,000 models" bash -c "ulimit -t 2; '$hftrun' -q many.so --test many.safetensors --hyper 'h=(1..2)' >table"
+holds "... is in order" python3 -c '
+rows = [l.split() for l in open("table") if l.split()[-1:] == ["done"]]
+loss = [float(r[2]) for r in rows]
+assert len(rows) == 20000 and loss == sorted(loss) and len(set(loss)) > 10000, rows[:3]'
 holds "nothing half-written is left" bash -c '! ls -A | grep -E "\.tmp|\.[0-9]+\.o$"'
 
 echo "$passed passed, $failed failed"

@@ -9,13 +9,27 @@
 #include <sys/stat.h>
 #include <time.h>
 
+/* What files say is shown, but no terminal obeys it; the library's messages are plain already, and have lines. */
+static void put_plain(const char *s, FILE *to)
+{
+    for (; *s; s++) {
+        const unsigned char c = (unsigned char)s[0], next = (unsigned char)s[1];
+        if ((c < 0x20 && c != '\n') || c == 0x7f || (c == 0xc2 && next >= 0x80 && next < 0xa0))
+            fprintf(to, "\\x%02x", c);
+        else
+            putc(c, to);
+    }
+}
+
 _Noreturn void die(int code, const char *fmt, ...)
 {
+    char text[16384];
     va_list ap;
     va_start(ap, fmt);
+    vsnprintf(text, sizeof text, fmt, ap);
     fflush(stdout);
     fputs("hftrun: error: ", stderr);
-    vfprintf(stderr, fmt, ap);
+    put_plain(text, stderr);
     fputs(code == EXIT_USAGE ? "\nTry 'hftrun --help'.\n" : "\n", stderr);
     va_end(ap);
     exit(code);

@@ -9,9 +9,11 @@
 
 #include <ctype.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 typedef enum SpecKind {
     SPEC_LIST,
@@ -116,11 +118,24 @@ static int parse_specs(const Options *o, const hftac_array *a, Spec *specs)
     return o->n_specs;
 }
 
-static int table_rows(const char *path)
+/* A pipe that nobody writes to is not waited for. */
+static FILE *open_table(const char *path)
 {
-    FILE *f = fopen(path, "r");
+    struct stat st;
+    const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (fd < 0 || fstat(fd, &st) != 0)
+        die(EXIT_FILE, "cannot read '%s': %s", path, strerror(errno));
+    if (!S_ISREG(st.st_mode))
+        die(EXIT_FILE, "cannot read '%s': it is not a regular file", path);
+    FILE *f = fdopen(fd, "r");
     if (!f)
         die(EXIT_FILE, "cannot read '%s': %s", path, strerror(errno));
+    return f;
+}
+
+static int table_rows(const char *path)
+{
+    FILE *f = open_table(path);
     int n = -1; /* the header */
     char line[65536];
     while (fgets(line, sizeof line, f))
@@ -233,9 +248,7 @@ static void fill_specs(const Options *o, const Spec *specs, int n, HyperTable *t
 
 static void fill_table(const char *path, const hftac_array *a, HyperTable *t)
 {
-    FILE *f = fopen(path, "r");
-    if (!f)
-        die(EXIT_FILE, "cannot read '%s': %s", path, strerror(errno));
+    FILE *f = open_table(path);
     hftac_hyper column[MAX_SPECS];
     int n = 0, row = -1;
     char line[65536];

@@ -349,36 +349,49 @@ static Order table_order(const Report *r)
     return k;
 }
 
+typedef struct Ranked {
+    int model;
+    bool bad;
+    double value; /* the smallest comes first */
+} Ranked;
+
 /* Models that diverged come last, then NaN, then worse before better. */
-static bool comes_before(const Report *r, const Order *k, int a, int b)
+static int by_rank(const void *one, const void *other)
 {
-    hftac_model_status sa, sb;
-    check(hftac_read_model(r->a, a, &sa));
-    check(hftac_read_model(r->a, b, &sb));
-    const bool bad_a = sa.state > HFTAC_MODEL_STOPPED, bad_b = sb.state > HFTAC_MODEL_STOPPED;
-    if (bad_a != bad_b)
-        return bad_b;
-    if (k->metric < 0)
-        return a < b;
-    const double va = *cell(r, k->split, a, k->metric), vb = *cell(r, k->split, b, k->metric);
-    if (isnan(va) || isnan(vb))
-        return isnan(va) == isnan(vb) ? a < b : isnan(vb);
-    return va == vb ? a < b : k->largest ? va > vb : va < vb;
+    const Ranked *a = one, *b = other;
+    const bool nan_a = isnan(a->value), nan_b = isnan(b->value);
+    if (a->bad != b->bad)
+        return a->bad ? 1 : -1;
+    if (nan_a != nan_b)
+        return nan_a ? 1 : -1;
+    if (!nan_a && a->value != b->value)
+        return a->value < b->value ? -1 : 1;
+    return (a->model > b->model) - (a->model < b->model);
+}
+
+static Ranked rank_of(const Report *r, const Order *k, int model)
+{
+    hftac_model_status status;
+    check(hftac_read_model(r->a, model, &status));
+    Ranked v = {.model = model, .bad = status.state > HFTAC_MODEL_STOPPED};
+    if (k->metric >= 0)
+        v.value = *cell(r, k->split, model, k->metric) * (k->largest ? -1 : 1);
+    return v;
 }
 
 static int *ranked_models(const Report *r, int *n)
 {
     const Order k = table_order(r);
+    Ranked *sorted = allocate((size_t)r->about->models, sizeof *sorted);
     int *rank = allocate((size_t)r->about->models, sizeof *rank);
     *n = 0;
-    for (int b = 0; b < r->about->models; b++) {
-        if (!shown_model(r, b))
-            continue;
-        int i = (*n)++;
-        for (; i > 0 && comes_before(r, &k, b, rank[i - 1]); i--)
-            rank[i] = rank[i - 1];
-        rank[i] = b;
-    }
+    for (int b = 0; b < r->about->models; b++)
+        if (shown_model(r, b))
+            sorted[(*n)++] = rank_of(r, &k, b);
+    qsort(sorted, (size_t)*n, sizeof *sorted, by_rank);
+    for (int i = 0; i < *n; i++)
+        rank[i] = sorted[i].model;
+    free(sorted);
     return rank;
 }
 
