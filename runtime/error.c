@@ -1,6 +1,7 @@
 /* The thread's last error, and the tables of statuses and types. */
 #include "runtime/error.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -13,12 +14,47 @@ const char *hftac_last_error(void)
     return last_error;
 }
 
+/* Bytes of the printable character at s: a control character (also those of U+0080 .. U+009F), a byte that is no UTF-8
+ * and half of a character are none. */
+static int printable(const unsigned char *s)
+{
+    if (s[0] < 0x80)
+        return s[0] >= 0x20 && s[0] != 0x7f;
+    const int n = s[0] >= 0xc2 && s[0] <= 0xdf   ? 2
+                  : (s[0] & 0xf0) == 0xe0        ? 3
+                  : s[0] >= 0xf0 && s[0] <= 0xf4 ? 4
+                                                 : 0;
+    for (int i = 1; i < n; i++)
+        if ((s[i] & 0xc0) != 0x80)
+            return 0;
+    return s[0] == 0xc2 && s[1] < 0xa0 ? 0 : n;
+}
+
+/* Names and texts come from files: what a terminal would obey is shown, not sent. */
+static void escape(char *to, size_t room, const char *from)
+{
+    size_t at = 0;
+    while (*from && at + 5 < room) {
+        const int n = printable((const unsigned char *)from);
+        if (n) {
+            memcpy(to + at, from, (size_t)n);
+            at += (size_t)n;
+            from += n;
+        } else {
+            at += (size_t)snprintf(to + at, room - at, "\\x%02x", (unsigned char)*from++);
+        }
+    }
+    to[at] = 0;
+}
+
 hftac_status hft_fail(hftac_status status, const char *format, ...)
 {
+    char text[ERROR_TEXT_BYTES];
     va_list ap;
     va_start(ap, format);
-    vsnprintf(last_error, sizeof last_error, format, ap);
+    vsnprintf(text, sizeof text, format, ap);
     va_end(ap);
+    escape(last_error, sizeof last_error, text);
     return status;
 }
 
@@ -30,16 +66,18 @@ hftac_status hft_fail_memory(const char *what, uint64_t bytes)
 hftac_status hft_fail_file(const char *path, const char *what, int error)
 {
     char text[128];
-    return hft_fail(HFTAC_FILE, "%s: %s: %s", path, what, strerror_r(error, text, sizeof text));
+    return hft_fail(error == ENOMEM ? HFTAC_MEMORY : HFTAC_FILE, "%s: %s: %s", path, what,
+                    strerror_r(error, text, sizeof text));
 }
 
 void hft_report_add(Report *r, const char *format, ...)
 {
-    char line[1024];
+    char raw[1024], line[1024];
     va_list ap;
     va_start(ap, format);
-    vsnprintf(line, sizeof line, format, ap);
+    vsnprintf(raw, sizeof raw, format, ap);
     va_end(ap);
+    escape(line, sizeof line, raw);
     const size_t n = strlen(line), need = n + 3;
     r->n_lines++;
     if (r->n_dropped || need >= sizeof r->text - r->length) {
@@ -53,11 +91,14 @@ void hft_report_add(Report *r, const char *format, ...)
 
 hftac_status hft_report_fail(const Report *r, hftac_status status, const char *head)
 {
+    char first[432], more[64] = "";
     if (r->n_lines == 0)
         return HFTAC_OK;
     if (r->n_dropped)
-        return hft_fail(status, "%s:%s\n  ... and %d more", head, r->text, r->n_dropped);
-    return hft_fail(status, "%s:%s", head, r->text);
+        snprintf(more, sizeof more, "\n  ... and %d more", r->n_dropped);
+    escape(first, sizeof first, head);
+    snprintf(last_error, sizeof last_error, "%s:%s%s", first, r->text, more);
+    return status;
 }
 
 const char *hft_shape_text(char text[SHAPE_TEXT_BYTES], int32_t rank, const int64_t *dims)

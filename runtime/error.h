@@ -8,7 +8,8 @@ enum {
     ERROR_TEXT_BYTES = 8192
 };
 
-/* Sets this thread's sentence and returns the status. */
+/* Sets this thread's sentence and returns the status.  Control characters in it, which names in files may have, become
+ * \x1b and the like; a Report alone has several lines. */
 hftac_status hft_fail(hftac_status status, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 hftac_status hft_fail_memory(const char *what, uint64_t bytes);

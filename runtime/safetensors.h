@@ -20,14 +20,22 @@ typedef struct StTensor {
     int32_t rank;          /* may be over HFTAC_MAX_DIMS: then dims are the first of them */
     int64_t dims[HFTAC_MAX_DIMS];
     uint64_t begin, bytes; /* in the data part */
+    uint64_t elements;     /* product of the dims; UINT64_MAX if it overflows */
 } StTensor;
+
+typedef struct StPair {
+    const char *key, *value;
+} StPair;
 
 typedef struct StFile {
     ReadFile file;
     uint64_t data_begin;
-    void *json; /* the header; owns the names */
+    char *text; /* the header, in which all names lie */
     StTensor *tensors;
+    const StTensor **sorted; /* by name */
     int32_t n_tensors;
+    StPair *metadata; /* sorted by key */
+    size_t n_metadata;
 } StFile;
 
 /* Reads the header alone; `path` must stay. */

@@ -1,20 +1,17 @@
-/* Reading safetensors: a strict reader round the JSON library.
+/* Reading safetensors.
  *
- * Order of trust: the file's size bounds the header's length; a scan of the header bounds its
- * nesting; then the JSON library reads it (refusing duplicate keys and what is not UTF-8);
- * then each tensor is checked by itself, then all against each other.  What is allocated is
- * never more than a small multiple of the file's size. */
+ * Order of trust: the file's size bounds the header's length; the header is read by its one known form
+ * (st_header.c); then each tensor is checked by itself, then all against each other.  What is
+ * allocated is never more than a small multiple of the header's size. */
 #include <inttypes.h>
-#include <jansson.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "runtime/error.h"
-#include "runtime/safetensors.h"
+#include "runtime/st_header.h"
 
 enum {
-    MAX_NESTING = 3,
     LENGTH_BYTES = 8,
     MAX_HEADER = 100000000
 };
@@ -53,47 +50,6 @@ static hftac_status damaged_tensor(const char *path, const char *name, const cha
 
 /* ---- The header ---- */
 
-/* Depth of objects and lists outside strings. */
-static bool nests_too_deep(const char *text, size_t n)
-{
-    int depth = 0;
-    bool in_string = false;
-    for (size_t i = 0; i < n; i++) {
-        if (in_string) {
-            if (text[i] == '\\')
-                i++;
-            else if (text[i] == '"')
-                in_string = false;
-        } else if (text[i] == '"') {
-            in_string = true;
-        } else if (text[i] == '{' || text[i] == '[') {
-            if (++depth > MAX_NESTING)
-                return true;
-        } else if (text[i] == '}' || text[i] == ']') {
-            depth--;
-        }
-    }
-    return false;
-}
-
-static hftac_status parse_header(const char *path, StFile *f, const char *text, size_t length)
-{
-    if (length < 2 || text[0] != '{')
-        return damaged(path, "its header is not a JSON object");
-    if (nests_too_deep(text, length))
-        return damaged(path, "its header nests too deep");
-    json_error_t error;
-    f->json = json_loadb(text, length, JSON_REJECT_DUPLICATES, &error);
-    if (!f->json) {
-        if (json_error_code(&error) == json_error_out_of_memory)
-            return hft_fail_memory("a file's header", length);
-        return hft_fail(HFTAC_DATA, "%s: damaged safetensors file: header: %s at byte %d", path,
-                        error.text, error.position);
-    }
-    return json_is_object((json_t *)f->json) ? HFTAC_OK
-                                             : damaged(path, "its header is not a JSON object");
-}
-
 static hftac_status read_header(const char *path, StFile *f)
 {
     uint64_t length;
@@ -106,117 +62,47 @@ static hftac_status read_header(const char *path, StFile *f)
         return damaged(path, "its header is said to be longer than the file");
     if (length > MAX_HEADER)
         return damaged(path, "its header is longer than 100 MB");
-    char *text = malloc(length ? length : 1);
-    if (!text)
+    f->text = malloc(length ? length : 1);
+    if (!f->text)
         return hft_fail_memory("a file's header", length);
-    s = hft_read_at(&f->file, LENGTH_BYTES, text, length);
-    if (!s)
-        s = parse_header(path, f, text, length);
-    free(text);
+    s = hft_read_at(&f->file, LENGTH_BYTES, f->text, length);
     f->data_begin = LENGTH_BYTES + length;
-    return s;
+    return s ? s : hft_st_parse(f, path, f->text, length);
 }
 
 /* ---- Tensors ---- */
 
-static bool read_count(const json_t *j, int64_t *out)
+/* A type that is not in the table has 0 bits: the offsets alone say how large the tensor is. */
+static uint32_t find_type(StTensor *t)
 {
-    if (!json_is_integer(j) || json_integer_value(j) < 0)
-        return false;
-    *out = json_integer_value(j);
-    return true;
-}
-
-static hftac_status read_shape(const char *path, StTensor *t, const json_t *shape,
-                               uint32_t bits)
-{
-    if (!json_is_array(shape))
-        return damaged_tensor(path, t->name, "it has no shape");
-    t->rank = (int32_t)json_array_size(shape);
-    uint64_t n = bits / 8;
-    bool overflow = false;
-    for (int32_t i = 0; i < t->rank; i++) {
-        int64_t dim;
-        if (!read_count(json_array_get(shape, (size_t)i), &dim))
-            return damaged_tensor(path, t->name, "a dim is not a whole number from 0 on");
-        overflow |= __builtin_mul_overflow(n, (uint64_t)dim, &n) || n > INT64_MAX;
-        if (i < HFTAC_MAX_DIMS)
-            t->dims[i] = dim;
-    }
-    if (!bits)
-        return HFTAC_OK; /* the offsets alone say how large it is */
-    if (overflow)
-        return damaged_tensor(path, t->name, "the product of its dims overflows");
-    if (n != t->bytes) {
-        char text[SHAPE_TEXT_BYTES];
-        return hft_fail(HFTAC_DATA,
-                        "%s: damaged safetensors file: tensor \"%.200s\": %s%s needs %" PRIu64
-                        " bytes, its offsets span %" PRIu64,
-                        path, t->name, t->type_name, hft_shape_text(text, t->rank, t->dims), n,
-                        t->bytes);
-    }
-    return HFTAC_OK;
-}
-
-static hftac_status read_offsets(const char *path, StTensor *t, const json_t *offsets,
-                                 uint64_t data_bytes)
-{
-    int64_t begin, end;
-    if (!json_is_array(offsets) || json_array_size(offsets) != 2 ||
-        !read_count(json_array_get(offsets, 0), &begin) ||
-        !read_count(json_array_get(offsets, 1), &end))
-        return damaged_tensor(path, t->name,
-                              "data_offsets are not two whole numbers from 0 on");
-    if (begin > end)
-        return damaged_tensor(path, t->name, "its data end before they begin");
-    if ((uint64_t)end > data_bytes)
-        return damaged_tensor(path, t->name, "its data lie past the end of the file");
-    t->begin = (uint64_t)begin;
-    t->bytes = (uint64_t)(end - begin);
-    return HFTAC_OK;
-}
-
-/* A type that is not in the table has 0 bits. */
-static hftac_status read_type(const char *path, StTensor *t, const json_t *type, uint32_t *bits)
-{
-    t->type_name = json_string_value(type);
     t->type = -1;
-    if (!t->type_name)
-        return damaged_tensor(path, t->name, "it has no dtype");
     for (size_t i = 0; i < sizeof st_types / sizeof st_types[0]; i++)
         if (strcmp(st_types[i].name, t->type_name) == 0) {
             t->type = st_types[i].type;
-            *bits = st_types[i].bits;
+            return st_types[i].bits;
         }
-    return HFTAC_OK;
+    return 0;
 }
 
-static hftac_status read_tensor(const char *path, StTensor *t, const json_t *row,
-                                uint64_t data_bytes)
+static hftac_status check_tensor(const char *path, StTensor *t, uint64_t data_bytes)
 {
-    if (!json_is_object(row))
-        return damaged_tensor(path, t->name, "its entry is not an object");
-    if (json_object_size(row) != 3)
-        return damaged_tensor(
-            path, t->name,
-            "its entry must have dtype, shape and data_offsets, and nothing else");
-    uint32_t bits = 0;
-    hftac_status s = read_type(path, t, json_object_get(row, "dtype"), &bits);
-    if (!s)
-        s = read_offsets(path, t, json_object_get(row, "data_offsets"), data_bytes);
-    return s ? s : read_shape(path, t, json_object_get(row, "shape"), bits);
-}
-
-static hftac_status check_metadata(const char *path, const json_t *metadata)
-{
-    if (!json_is_object(metadata))
-        return damaged(path, "__metadata__ is not an object");
-    const char *key;
-    json_t *value;
-    json_object_foreach((json_t *)(uintptr_t)metadata, key, value) if (
-        !json_is_string(value)) return damaged(path,
-                                               "__metadata__ has a value that is not a string");
-    return HFTAC_OK;
+    const uint32_t bits = find_type(t);
+    uint64_t need;
+    if (t->begin > data_bytes || t->bytes > data_bytes - t->begin)
+        return damaged_tensor(path, t->name, "its data lie past the end of the file");
+    if (!bits)
+        return HFTAC_OK;
+    if (t->elements == UINT64_MAX || __builtin_mul_overflow(t->elements, bits / 8, &need) ||
+        need > INT64_MAX)
+        return damaged_tensor(path, t->name, "the product of its dims overflows");
+    if (need == t->bytes)
+        return HFTAC_OK;
+    char text[SHAPE_TEXT_BYTES];
+    return hft_fail(HFTAC_DATA,
+                    "%s: damaged safetensors file: tensor \"%.200s\": %s%s needs %" PRIu64
+                    " bytes, its offsets span %" PRIu64,
+                    path, t->name, t->type_name, hft_shape_text(text, t->rank, t->dims), need,
+                    t->bytes);
 }
 
 static int by_begin(const void *a, const void *b)
@@ -256,30 +142,13 @@ static hftac_status check_places(const char *path, const StFile *f, uint64_t dat
     return s;
 }
 
-static hftac_status read_tensors(const char *path, StFile *f)
+static hftac_status check_tensors(const char *path, StFile *f)
 {
     const uint64_t data_bytes = f->file.bytes - f->data_begin;
-    const size_t rows = json_object_size(f->json);
-    f->tensors = calloc(rows ? rows : 1, sizeof *f->tensors);
-    if (!f->tensors)
-        return hft_fail_memory("a file's header", rows * sizeof *f->tensors);
-    const char *key;
-    json_t *row;
-    json_object_foreach((json_t *)f->json, key, row)
-    {
-        hftac_status s;
-        if (strcmp(key, "__metadata__") == 0) {
-            s = check_metadata(path, row);
-        } else {
-            StTensor *t = &f->tensors[f->n_tensors];
-            t->name = key;
-            s = read_tensor(path, t, row, data_bytes);
-            f->n_tensors++;
-        }
-        if (s)
-            return s;
-    }
-    return check_places(path, f, data_bytes);
+    hftac_status s = HFTAC_OK;
+    for (int32_t i = 0; i < f->n_tensors && !s; i++)
+        s = check_tensor(path, &f->tensors[i], data_bytes);
+    return s ? s : check_places(path, f, data_bytes);
 }
 
 hftac_status hft_st_open(const char *path, StFile *f)
@@ -289,7 +158,7 @@ hftac_status hft_st_open(const char *path, StFile *f)
     if (!s)
         s = read_header(path, f);
     if (!s)
-        s = read_tensors(path, f);
+        s = check_tensors(path, f);
     if (s)
         hft_st_close(f);
     return s;
@@ -311,20 +180,35 @@ hftac_status hft_st_read(const StFile *f, const StTensor *t, unsigned char **val
 void hft_st_close(StFile *f)
 {
     hft_read_close(&f->file);
-    json_decref(f->json);
+    free(f->text);
     free(f->tensors);
+    free(f->sorted);
+    free(f->metadata);
     memset(f, 0, sizeof *f);
+}
+
+static int name_order(const void *name, const void *row)
+{
+    return strcmp(name, (*(const StTensor *const *)row)->name);
 }
 
 const StTensor *hft_st_find(const StFile *f, const char *name)
 {
-    for (int32_t i = 0; i < f->n_tensors; i++)
-        if (strcmp(f->tensors[i].name, name) == 0)
-            return &f->tensors[i];
-    return NULL;
+    const StTensor *const *found = f->n_tensors ? bsearch(name, f->sorted, (size_t)f->n_tensors,
+                                                          sizeof *f->sorted, name_order)
+                                                : NULL;
+    return found ? *found : NULL;
+}
+
+static int key_order(const void *key, const void *pair)
+{
+    return strcmp(key, ((const StPair *)pair)->key);
 }
 
 const char *hft_st_metadata(const StFile *f, const char *key)
 {
-    return json_string_value(json_object_get(json_object_get(f->json, "__metadata__"), key));
+    const StPair *found =
+        f->n_metadata ? bsearch(key, f->metadata, f->n_metadata, sizeof *f->metadata, key_order)
+                      : NULL;
+    return found ? found->value : NULL;
 }

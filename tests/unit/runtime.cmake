@@ -37,7 +37,8 @@ list(APPEND other_models $<TARGET_FILE:fake_model_needs> libraries $<TARGET_FILE
   $<TARGET_FILE:fake_model_runs> run)
 
 set(runtime_tests ${here}/unit/test_runtime.c ${here}/unit/test_runtime_files.c ${here}/unit/test_runtime_data.c
-  ${here}/unit/test_runtime_faults.c ${here}/unit/test_runtime_door.c ${here}/unit/test_runtime_loader.c
+  ${here}/unit/test_runtime_faults.c ${here}/unit/test_runtime_door.c ${here}/unit/test_runtime_headers.c
+  ${here}/unit/test_runtime_loader.c
   ${here}/unit/test_runtime_sets.c ${here}/unit/restamp.c)
 add_executable(test_runtime ${runtime_tests})
 target_link_libraries(test_runtime hftac_runtime_static hftac_flags)

@@ -423,6 +423,7 @@ int main(int argc, char **argv)
         return 2;
     }
     model_path = argv[1];
+    test_headers(); /* first: it measures memory, which the others leave in pieces */
     test_open(argv + 2);
     test_tables();
     test_discovery();
