@@ -15,6 +15,9 @@ typedef struct CodegenOptions {
     void *context;
 } CodegenOptions;
 
+/* From here on LLVM's allocations end the program as arena.h's do when memory is out (process-wide; once). */
+void cpu_watch_memory(void);
+
 /* codegen/cpu: LLVM.  An opaque module, built once, written out in several forms. */
 typedef struct CpuModule CpuModule;
 

@@ -14,6 +14,7 @@
 #include "frontend/parse.h"
 }
 %code {
+#define YYMALLOC(size) heap_resize(NULL, size)
 #define YYLLOC_DEFAULT(cur, rhs, n)                                                                \
     do {                                                                                           \
         if (n)                                                                                     \

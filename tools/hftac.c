@@ -794,6 +794,7 @@ static void say_counts(const Compiler *c, const Module *m)
 int main(int argc, char **argv)
 {
     output_begin();
+    cpu_watch_memory();
     Compiler c = {.arena = arena_new()};
     parse_options(&c, argc, argv);
     c.diag = diag_new(c.arena, &c.o.diag);

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum {
     ALIGN = 16,
@@ -31,17 +32,25 @@ struct Arena {
 
 static const size_t header_size = (sizeof(Chunk) + ALIGN - 1) / ALIGN * ALIGN;
 
-static _Noreturn void out_of_memory(void)
+_Noreturn void heap_exhausted(void)
 {
     fputs("hftac: error: out of memory\n", stderr);
-    exit(EXIT_MEMORY);
+    _exit(EXIT_MEMORY); /* other threads may be at work: nothing is taken down under them */
+}
+
+void *heap_resize(void *old, size_t size)
+{
+    void *p = realloc(old, size ? size : 1);
+    if (!p)
+        heap_exhausted();
+    return p;
 }
 
 Arena *arena_new(void)
 {
     Arena *a = calloc(1, sizeof *a);
     if (!a)
-        out_of_memory();
+        heap_exhausted();
     a->next_size = FIRST_CHUNK;
     return a;
 }
@@ -64,10 +73,10 @@ static Chunk *add_chunk(Arena *a, size_t size)
     const bool big = size > a->next_size / 2;
     const size_t room = big ? size : a->next_size;
     if (room > SIZE_MAX - header_size)
-        out_of_memory();
+        heap_exhausted();
     Chunk *c = calloc(1, header_size + room);
     if (!c)
-        out_of_memory();
+        heap_exhausted();
     c->size = room;
     if (big && a->chunk) {
         c->before = a->chunk->before;
@@ -84,7 +93,7 @@ static Chunk *add_chunk(Arena *a, size_t size)
 void *arena_alloc(Arena *a, size_t size)
 {
     if (size > SIZE_MAX - ALIGN)
-        out_of_memory();
+        heap_exhausted();
     const size_t rounded = size ? (size + ALIGN - 1) / ALIGN * ALIGN : ALIGN;
     Chunk *c = a->chunk;
     if (!c || c->size - c->used < rounded)
@@ -98,14 +107,14 @@ void *arena_alloc(Arena *a, size_t size)
 void *arena_array(Arena *a, size_t count, size_t size)
 {
     if (size && count > SIZE_MAX / size)
-        out_of_memory();
+        heap_exhausted();
     return arena_alloc(a, count * size);
 }
 
 void *arena_grow(Arena *a, void *old, int *cap, size_t size)
 {
     if (*cap > INT32_MAX / 2)
-        out_of_memory();
+        heap_exhausted();
     const int grown = *cap > 0 ? *cap * 2 : 8;
     void *p = arena_array(a, (size_t)grown, size);
     if (*cap > 0)
@@ -117,7 +126,7 @@ void *arena_grow(Arena *a, void *old, int *cap, size_t size)
 char *arena_strndup(Arena *a, const char *s, size_t n)
 {
     if (n == SIZE_MAX)
-        out_of_memory();
+        heap_exhausted();
     char *p = arena_alloc(a, n + 1);
     if (n)
         memcpy(p, s, n);

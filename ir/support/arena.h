@@ -28,6 +28,10 @@ char *arena_vprintf(Arena *a, const char *fmt, va_list ap)
     __attribute__((format(printf, 2, 0)));
 /* The one copy of this text in the arena: equal texts give equal pointers. */
 const char *arena_intern(Arena *a, const char *s, size_t n);
+/* realloc for code that others generated, which cannot cope with NULL; free gives it back. */
+void *heap_resize(void *old, size_t size);
+/* "hftac: error: out of memory", exit code 3; may be called by any thread. */
+_Noreturn void heap_exhausted(void);
 /* Bytes handed out so far (for --time-report). */
 size_t arena_used(const Arena *a);
 

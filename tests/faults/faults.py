@@ -442,6 +442,13 @@ def compiler(most):
             write("c.so", old)
             ended = run(*compile_it, fault="%s:%d:%s" % (kind, k, action))
             holds("hftac, %s %d: %s does not matter" % (kind, k, action), ended.code == 0 and read("c.so") == new, ended)
+    calls = count_calls("alloc", *compile_it)
+    for k in spread(calls, 3 * most):
+        write("c.so", old)
+        ended = run(*compile_it, fault="alloc:%d:ENOMEM" % k)
+        holds("hftac, allocation %d of %d failing" % (k, calls),
+              ended.code == 0 or ended.code == 3 and "out of memory" in ended.err.lower(), ended)
+        clean("hftac, allocation %d of %d failing" % (k, calls), kept)
     for sig in ("INT", "TERM"):
         for k in spread(count_calls("any", *compile_it), most):
             write("c.so", old)
