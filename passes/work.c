@@ -6,9 +6,9 @@
  *
  * What is too often?
  *   a reduction   above once per element: its loops would run again
- *   an expression above WORK_TIMES per element, if it is dear; what costs no more than WORK_CHEAP to compute from memory
- *                 may also be computed WORK_CHEAP_TIMES in each round of the nest's loops, as a load costs about as much
- *   Over all kernels of an entry the same holds of reductions and dear expressions. */
+ *   an expression above WORK_TIMES per element; what costs no more than WORK_SPREAD to compute from memory may also be
+ *                 computed WORK_ROUND_TIMES in each round of the nest's loops, as a load costs about as much
+ *   Over all kernels of an entry the same holds of reductions, and of expressions that cost more than WORK_CHEAP. */
 #include "passes/work.h"
 
 #include <string.h>
@@ -492,10 +492,10 @@ bool work_is_cheap(const Work *w, const Node *n)
 static double most_times(const Work *w, const Node *n)
 {
     const double elements = (double)shape_count(&n->type.shape);
-    const double dear = WORK_TIMES * elements, cheap = WORK_CHEAP_TIMES * w->rounds;
+    const double dear = WORK_TIMES * elements, cheap = WORK_ROUND_TIMES * w->rounds;
     if (node_kind(n) == KIND_REDUCE)
         return elements;
-    return work_is_cheap(w, n) && cheap > dear ? cheap : dear;
+    return w->cost[n->id] <= WORK_SPREAD && cheap > dear ? cheap : dear;
 }
 
 const Node *work_excess(Work *w, const WorkNest *nest)

@@ -8,13 +8,15 @@
 
 #include "passes/vfuse.h"
 
-/* WORK_TIMES: of a dear value per element; softmax and normalisations read their operand in two or three loops.  WORK_CHEAP:
- * a value that costs no more to compute from memory is cheap: it may be computed WORK_CHEAP_TIMES in each round of the
- * loops, whatever it has of elements, as a load costs about as much. */
+/* In one kernel, and over all kernels of an entry.  WORK_TIMES: of a value per element; softmax and normalisations read their
+ * operand in two or three loops.  WORK_SPREAD: what costs no more to compute from memory may instead be computed WORK_ROUND_TIMES in each
+ * round of its kernel's loops, however few elements it has, as a load costs about as much.  WORK_CHEAP: what costs no more
+ * has no bound over all kernels, each may compute its own. */
 enum {
     WORK_TIMES = 4,
+    WORK_SPREAD = 8,
     WORK_CHEAP = 12,
-    WORK_CHEAP_TIMES = 4
+    WORK_ROUND_TIMES = 4
 };
 
 /* Bounds of one kernel's code, so that a program's code, and the time that LLVM takes, grows as its graph does.
