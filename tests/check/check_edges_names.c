@@ -15,7 +15,8 @@ static const struct {
     const char *reason, *names;
 } exceptions[] = {
     {"parts of functions and layers that have cases",
-     "may_matter below above is_zero check_padding_idx check_kind has_axes shared_extreme "
+     "may_matter below above is_zero check_padding_idx check_kind check_range has_axes "
+     "shared_extreme "
      "sharing all_dims without_dims sqrt_flat "
      "prod_along "
      "masked_dropout dropout_channels class_numbers is_class class_matches below_zero "
