@@ -154,6 +154,11 @@ static Node *mask_step(Builder *b, Node *n, void *context)
     }
     if (n->op == OP_COUNT)
         return count_of(b, m, n);
+    if (n->op == OP_CONST) {
+        /* Judged: from here on it is a number like any other. */
+        n->attrs.value.of_n = 0;
+        n->attrs.value.by_n = false;
+    }
     if (m->whole)
         return n;
     switch (op_info(n->op)->kind) {

@@ -240,7 +240,7 @@ for n in 3, 4:
     h = json.dumps({"x": {"dtype": "F32", "shape": [n, 2], "data_offsets": [0, 8 * n]}}).encode()
     open(f"{n}.safetensors", "wb").write(struct.pack("<Q", len(h)) + h + struct.pack(f"<{2 * n}f", *range(2 * n)))
 P
-expect 0 "" "$hftac" -q whole.hdl -o whole.so
+expect 0 "@eval takes whole batches only: whole.hdl:6:21: " "$hftac" whole.hdl -o whole.so
 expect 0 "whole batches only: whole.hdl:6:21: " "$hftrun" whole.so --info
 expect 0 '"predict_whole": null' "$hftrun" whole.so --info --json
 expect 0 "@eval whole=" "$hftac" whole.hdl --emit=fused -o -

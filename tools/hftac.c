@@ -786,9 +786,14 @@ static void say_counts(const Compiler *c, const Module *m)
     for (int i = 0; i < m->n_states; i++)
         if (m->states[i].role == ROLE_PARAM)
             n += shape_count(&m->states[i].type.shape);
-    if (!c->o.quiet && !c->o.emit_any)
-        fprintf(stderr, "hftac: %s: %lld parameters, %d model%s\n", m->name, (long long)n,
-                m->n_models, m->n_models == 1 ? "" : "s");
+    if (c->o.quiet || c->o.emit_any)
+        return;
+    fprintf(stderr, "hftac: %s: %lld parameters, %d model%s\n", m->name, (long long)n,
+            m->n_models, m->n_models == 1 ? "" : "s");
+    for (int i = 0; i < m->n_graphs; i++)
+        if (m->graphs[i]->whole)
+            fprintf(stderr, "hftac: @%s takes whole batches only: %s\n", m->graphs[i]->name,
+                    m->graphs[i]->whole);
 }
 
 int main(int argc, char **argv)
