@@ -56,7 +56,9 @@ bool train_step_build(Elab *e, Train *t);
 /* train_reach.c: by node id, what the gradient of the loss flows to. */
 bool *train_reach(Elab *e, const Node *loss);
 
-/* train_scalars.c: are all scalars finite that the update has noted (NULL: it has none)?  Reports them to the host, and
+/* train_scalars.c: one more that must be finite. */
+void scalars_add(Elab *e, const char *label, Node *n);
+/* Are all scalars finite that the update has noted (NULL: it has none)?  Reports them to the host, and
  * forgets them. */
 Node *scalars_finite(Elab *e, const char *optimizer, SrcRange loc);
 

@@ -59,6 +59,12 @@ void scalars_note(Elab *e, OpCode op, const Value *v, Node *as, SrcRange at)
         *ELAB_PUSH(e, scalars) = (Scalar){label_of(e, v->node, e->updating), as};
 }
 
+void scalars_add(Elab *e, const char *label, Node *n)
+{
+    if (!is_known(e, n))
+        *ELAB_PUSH(e, scalars) = (Scalar){label, n};
+}
+
 static bool is_reported(const Elab *e, int i)
 {
     for (int k = 0; k < i; k++)

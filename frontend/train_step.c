@@ -212,6 +212,8 @@ static void clip_norm(Step *s, const Clip *c)
     const Value ratio = math_divide(
         e, c->limit, math_binary(e, OP_ADD, norm, value_num(1e-6, false), c->loc), c->loc);
     const Value factor = math_binary(e, OP_MIN, ratio, value_num(1, false), c->loc);
+    if (factor.kind == V_TENSOR)
+        scalars_add(e, "clip", factor.node);
     for (int i = 0; i < s->n_params; i++) {
         Trained *p = &s->params[i];
         e->b.hint = arena_printf(e->arena, "%s.clipped", p->name);
@@ -224,6 +226,10 @@ static void clip_value(Step *s, const Clip *c)
 {
     Elab *e = s->e;
     const Value low = math_unary(e, OP_NEG, c->limit, c->loc);
+    /* A limit may be infinite, but not NaN. */
+    const Value some = math_binary(e, OP_MIN, c->limit, value_num(1, false), c->loc);
+    if (some.kind == V_TENSOR)
+        scalars_add(e, "clip", some.node);
     for (int i = 0; i < s->n_params; i++) {
         Trained *p = &s->params[i];
         e->b.hint = arena_printf(e->arena, "%s.clipped", p->name);

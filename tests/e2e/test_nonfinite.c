@@ -163,6 +163,13 @@ static void check_scalars(void)
         {"a rate at the last of two batches",
          "hdl 1\nhyper lr = 0.1\n" MODEL "accumulate 2\noptimizer SGD(lr) }", "lr", 0.1, 1e39,
          x123, 2, "lr in SGD is inf", 1},
+        {"a clip that is NaN",
+         "hdl 1\nhyper c = 1\n" MODEL "clip norm(1 / (c - 7) * (c - 7))\noptimizer Adam(0.1) }",
+         "c", 1, 7, x123, 2, "clip in Adam is nan", 1},
+        {"a clip by value that is NaN",
+         "hdl 1\nhyper c = 1\n" MODEL
+         "clip value(1 / (c - 7) * (c - 7))\noptimizer Adam(0.1) }",
+         "c", 1, 7, x123, 2, "clip in Adam is nan", 1},
         {"a rate of the second clause",
          "hdl 1\nhyper lr = 0.1\nmodel M {\n  input x : f32[N, 3]\n"
          "  a = Linear(2, bias = false);  b = Linear(2, bias = false)\n"
