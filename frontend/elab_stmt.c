@@ -7,7 +7,7 @@ enum {
     MAX_REPEAT = 1 << 20,
     MAX_INDEX = 1 << 16,
     MAX_WORK = 20000000,
-    MAX_NODES = 2000000,
+    MAX_NODES = 1000000,
     MAX_BYTES = 1 << 30
 };
 

@@ -59,6 +59,7 @@ typedef struct Emit {
     int active; /* lanes that count, 1..W: fewer than W in the tail block of a vectorised axis */
     struct Guard *
         guard; /* conditions under which the index that is being evaluated is inside (eval.c) */
+    struct HeldIndex *held; /* indices for use again (eval.c) */
     Memo *memo;
     MemoryMap *memory;
     const CodegenOptions *options;

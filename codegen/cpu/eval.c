@@ -46,8 +46,54 @@ struct Guard {
     int hidden; /* by reductions whose lanes are others */
 };
 
+/* Evaluation nests as deep as the kernel's values do (CODE_DEPTH of passes/work.h), and an index is large: it is not on the stack. */
+typedef struct HeldIndex HeldIndex;
+struct HeldIndex {
+    Index at;
+    HeldIndex *next;
+};
+
+static Index *take_index(Emit *e)
+{
+    HeldIndex *held = e->held;
+    if (!held)
+        return &((HeldIndex *)arena_alloc(e->arena, sizeof *held))->at;
+    e->held = held->next;
+    return &held->at;
+}
+
+static void give_index(Emit *e, Index *i)
+{
+    HeldIndex *held = (HeldIndex *)i; /* its first member */
+    held->next = e->held;
+    e->held = held;
+}
+
+/* Not inlined: the copies that they make would be on the stack of who goes deeper. */
+static __attribute__((noinline)) Index *hold_copy(Emit *e, const Index *i)
+{
+    Index *at = take_index(e);
+    *at = *i;
+    return at;
+}
+
+static __attribute__((noinline)) Index *hold_broadcast(Emit *e, const Node *n, const Index *i)
+{
+    Index *at = take_index(e);
+    *at = index_broadcast(&n->type.shape, i);
+    return at;
+}
+
+static __attribute__((noinline)) Index *hold_view(Emit *e, const Node *n, const Index *i)
+{
+    Index *at = take_index(e);
+    *at = index_view(&e->space, n, i);
+    return at;
+}
+
 void emit_memo_init(Emit *e)
 {
+    e->held = NULL;
     e->memo = arena_alloc(e->arena, sizeof *e->memo);
     e->guard = NULL;
 }
@@ -197,19 +243,14 @@ static void memo_add(Emit *e, uint64_t bucket, const MemoEntry *key, const Index
     e->memo->bucket[bucket] = m;
 }
 
-/* The index with 0 on axes of extent 1. */
-static Index canonical(const Node *n, const Index *i)
-{
-    return index_broadcast(&n->type.shape, i);
-}
-
 void emit_bind(Emit *e, const Node *n, const Index *i, LLVMValueRef v)
 {
-    const Index at = canonical(n, i);
+    Index *at = hold_broadcast(e, n, i);
     MemoEntry key;
-    const uint64_t bucket = key_of(e, n, &at, false, &key);
+    const uint64_t bucket = key_of(e, n, at, false, &key);
     key.value = v;
-    memo_add(e, bucket, &key, &at);
+    memo_add(e, bucket, &key, at);
+    give_index(e, at);
 }
 
 static LLVMValueRef eval_leaf(Emit *e, const Node *n)
@@ -223,8 +264,9 @@ static LLVMValueRef eval_expr(Emit *e, const Node *n, const Index *i)
 {
     LLVMValueRef x[4];
     for (int k = 0; k < n->n_in; k++) {
-        const Index at = index_broadcast(&n->in[k]->type.shape, i);
-        x[k] = emit_eval(e, n->in[k], &at);
+        Index *at = hold_broadcast(e, n->in[k], i);
+        x[k] = emit_eval(e, n->in[k], at);
+        give_index(e, at);
     }
     return emit_scalar_fn(e, (ScalarFn)op_info(n->op)->data, n->in[n->n_in - 1]->type.dtype,
                           n->type.dtype, n->n_in, x);
@@ -247,7 +289,8 @@ static LLVMValueRef path_hash(Emit *e, const Node *n)
     return hash;
 }
 
-static LLVMValueRef eval_random(Emit *e, const Node *n, const Index *i)
+static __attribute__((noinline)) LLVMValueRef eval_random(Emit *e, const Node *n,
+                                                          const Index *i)
 {
     const Index none = {0};
     const PhiloxKey key = {.seed = emit_eval(e, n->in[0], &none),
@@ -303,28 +346,31 @@ static LLVMValueRef eval_guarded(Emit *e, const Node *n, Index *at, Guard *guard
     return LLVMBuildSelect(e->builder, ok, v, rest, "");
 }
 
-static LLVMValueRef eval_pad(Emit *e, const Node *n, const Index *i)
+static __attribute__((noinline)) LLVMValueRef eval_pad(Emit *e, const Node *n, const Index *i)
 {
-    Guard guard[MAX_RANK];
-    Index at = *i;
+    Guard *guard = arena_array(e->arena, MAX_RANK, sizeof *guard);
+    Index *at = hold_copy(e, i);
     for (int k = 0; k < i->rank; k++) {
         const Affine from = affine_plus(&i->at[k], -n->attrs.pad.start.v[k]);
         guard[k] =
             quotient_guard(e, &from, n->attrs.pad.step.v[k], n->in[0]->type.shape.dim[k]);
     }
-    return eval_guarded(e, n, &at, guard, 0, n->attrs.pad.value);
+    LLVMValueRef v = eval_guarded(e, n, at, guard, 0, n->attrs.pad.value);
+    give_index(e, at);
+    return v;
 }
 
 /* In front the axes of taps, as they are; then i = (p - start - dilation * t) / step. */
-static LLVMValueRef eval_unwindow(Emit *e, const Node *n, const Index *i)
+static __attribute__((noinline)) LLVMValueRef eval_unwindow(Emit *e, const Node *n,
+                                                            const Index *i)
 {
     const Attrs *a = &n->attrs;
-    Guard guard[MAX_RANK];
-    Index at = *i;
+    Guard *guard = arena_array(e->arena, MAX_RANK, sizeof *guard);
+    Index *at = hold_copy(e, i);
     int tap[MAX_RANK];
     const int taps = window_taps(a, a->window.size.n, tap);
     for (int k = 0; k < a->window.size.n; k++) {
-        Affine from = affine_plus(&i->at[taps + k], -a->window.start.v[k]);
+        Affine from = affine_plus(&at->at[taps + k], -a->window.start.v[k]);
         if (tap[k] >= 0) {
             const Affine back = affine_scale(&i->at[tap[k]], -a->window.dilation.v[k]);
             from = affine_add(&from, &back);
@@ -332,7 +378,9 @@ static LLVMValueRef eval_unwindow(Emit *e, const Node *n, const Index *i)
         guard[taps + k] =
             quotient_guard(e, &from, a->window.step.v[k], n->in[0]->type.shape.dim[taps + k]);
     }
-    return eval_guarded(e, n, &at, guard, taps, 0);
+    LLVMValueRef v = eval_guarded(e, n, at, guard, taps, 0);
+    give_index(e, at);
+    return v;
 }
 
 /* min(max(v, 0), n - 1) as i64. */
@@ -349,26 +397,32 @@ static LLVMValueRef clamped(Emit *e, DType from, LLVMValueRef v, int64_t n)
 
 Affine emit_eval_as_index(Emit *e, const Node *n, const Index *i, int64_t extent)
 {
-    const Index at = canonical(n, i);
+    Index *at = hold_broadcast(e, n, i);
     MemoEntry key;
-    const uint64_t bucket = key_of(e, n, &at, true, &key);
-    for (MemoEntry *m = memo_find(e, bucket, &key, &at); m; m = NULL)
-        if (e->space.var[m->var].hi == extent - 1)
-            return affine_var(m->var);
+    const uint64_t bucket = key_of(e, n, at, true, &key);
+    const MemoEntry *known = memo_find(e, bucket, &key, at);
+    if (known && e->space.var[known->var].hi == extent - 1) {
+        give_index(e, at);
+        return affine_var(known->var);
+    }
     Level *old = emit_level_to(e, key.level);
-    LLVMValueRef v = clamped(e, n->type.dtype, emit_eval(e, n, &at), extent);
+    LLVMValueRef v = clamped(e, n->type.dtype, emit_eval(e, n, at), extent);
     key.var = emit_value_var(e, v, 0, extent - 1);
     emit_level_back(e, old);
-    memo_add(e, bucket, &key, &at);
+    memo_add(e, bucket, &key, at);
+    give_index(e, at);
     return affine_var(key.var);
 }
 
-static LLVMValueRef eval_gather(Emit *e, const Node *n, const Index *i)
+static __attribute__((noinline)) LLVMValueRef eval_gather(Emit *e, const Node *n,
+                                                          const Index *i)
 {
     const int64_t dim = n->attrs.axis.dim;
-    Index at = *i;
-    at.at[dim] = emit_eval_as_index(e, n->in[1], i, n->in[0]->type.shape.dim[dim]);
-    return emit_eval(e, n->in[0], &at);
+    Index *at = hold_copy(e, i);
+    at->at[dim] = emit_eval_as_index(e, n->in[1], i, n->in[0]->type.shape.dim[dim]);
+    LLVMValueRef v = emit_eval(e, n->in[0], at);
+    give_index(e, at);
+    return v;
 }
 
 static LLVMValueRef eval_index(Emit *e, const Node *n, const Index *i)
@@ -391,8 +445,16 @@ static LLVMValueRef eval_index(Emit *e, const Node *n, const Index *i)
 
 static LLVMValueRef eval_view(Emit *e, const Node *n, const Index *i)
 {
-    const Index at = index_view(&e->space, n, i);
-    return emit_eval(e, n->in[0], &at);
+    Index *at = hold_view(e, n, i);
+    LLVMValueRef v = emit_eval(e, n->in[0], at);
+    give_index(e, at);
+    return v;
+}
+
+static __attribute__((noinline)) LLVMValueRef load_at(Emit *e, const Buffer *b, const Index *i)
+{
+    const Affine offset = index_offset(&e->space, &b->shape, b->stride, i);
+    return emit_load(e, b, &offset);
 }
 
 /* Emits the value at the current level. */
@@ -401,8 +463,7 @@ static LLVMValueRef compute(Emit *e, const Node *n, const Index *i)
     const bool immediate = n->op == OP_CONST && n->attrs.value.data.n == 1;
     const Buffer *b = immediate ? NULL : emit_readable(e, n);
     if (b) {
-        const Affine offset = index_offset(&e->space, &b->shape, b->stride, i);
-        LLVMValueRef v = emit_load(e, b, &offset);
+        LLVMValueRef v = load_at(e, b, i);
         return b->dtype == n->type.dtype
                    ? v
                    : emit_scalar_fn(e, SC_CAST, b->dtype, n->type.dtype, 1, &v);
@@ -439,16 +500,18 @@ static void tell_computed(const Emit *e, const Node *n, const MemoEntry *key)
 
 LLVMValueRef emit_eval(Emit *e, const Node *n, const Index *i)
 {
-    const Index at = canonical(n, i);
+    Index *at = hold_broadcast(e, n, i);
     MemoEntry key;
-    const uint64_t bucket = key_of(e, n, &at, false, &key);
-    const MemoEntry *known = memo_find(e, bucket, &key, &at);
-    if (known)
-        return known->value;
-    Level *old = emit_level_to(e, key.level);
-    key.value = compute(e, n, &at);
-    tell_computed(e, n, &key);
-    emit_level_back(e, old);
-    memo_add(e, bucket, &key, &at);
+    const uint64_t bucket = key_of(e, n, at, false, &key);
+    const MemoEntry *known = memo_find(e, bucket, &key, at);
+    key.value = known ? known->value : NULL;
+    if (!known) {
+        Level *old = emit_level_to(e, key.level);
+        key.value = compute(e, n, at);
+        tell_computed(e, n, &key);
+        emit_level_back(e, old);
+        memo_add(e, bucket, &key, at);
+    }
+    give_index(e, at);
     return key.value;
 }
