@@ -235,7 +235,7 @@ static void test_extremes(void)
     hftac_close(a);
 }
 
-static int no_sink(void *context, int64_t first, int64_t n)
+__attribute__((unused)) static int no_sink(void *context, int64_t first, int64_t n)
 {
     (void)context;
     return first != 0 || n != 0;
@@ -261,7 +261,9 @@ static void test_data_sizes(void)
                                  {"bias", HFTAC_F64, 1, {2}, bias}};
     OK(hftac_data_from_memory(a, huge, 2, &predict, &d));
     CHECK(hftac_data_samples(d) == INT64_MAX / 12);
+#ifndef __SANITIZE_ADDRESS__ /* which ends the process instead */
     FAILS(hftac_predict(a, d, no_sink, NULL), HFTAC_MEMORY, "order of samples");
+#endif
     FAILS(hftac_predict_to_file(a, d, in_folder("huge")), HFTAC_DATA, "too large");
     FAILS(hftac_data_slice(d, INT64_MAX, INT64_MAX, &part), HFTAC_USAGE, "not in a data set");
     FAILS(hftac_data_slice(d, 1, INT64_MAX, &part), HFTAC_USAGE, "not in a data set");
