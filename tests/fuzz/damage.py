@@ -79,7 +79,27 @@ def small_number(r, data):
     return data[:a.start()] + str(r.choice([0, 1, 2, 3, 4, 5, 7, 8, 16, 64])).encode() + data[a.end():]
 
 
-TEXT = [other_word, other_word, other_word, other_line, small_number, small_number, flip_bytes, cut, drop_part, double_part, swap_words, large_number, large_number]
+def repeat_a_lot(r, data):
+    """One line, word or bracket so often that depth, size or time has to end somewhere."""
+    lines = data.split(b"\n")
+    i = r.randrange(len(lines))
+    n = r.choice([300, 2000])
+    kind = r.randrange(3)
+    if kind == 0:
+        lines[i] = b"\n".join([lines[i]] * n)
+    elif kind == 1:
+        lines[i] = b"(" * n + lines[i] + b")" * n
+    else:
+        lines[i] = (lines[i] + b" + ") * n + lines[i]
+    return b"\n".join(lines)
+
+
+def control_characters(r, data):
+    at = r.randrange(len(data))
+    return data[:at] + r.choice([b"\x1b[2J", b"\xc2\x9b31m", b"\xe2\x80\xae", b"\0", b"\r"]) + data[at:]
+
+
+TEXT = [other_word, other_word, other_word, other_line, small_number, small_number, flip_bytes, cut, drop_part, double_part, swap_words, large_number, large_number, repeat_a_lot, control_characters]
 BINARY = [flip_bytes, flip_bytes, cut]
 
 
@@ -112,7 +132,7 @@ class Damage:
         with open(path, "wb") as f:
             f.write(damaged)
         code, text = self.run("hftac", "-q", "-w", *options, "-o", self.path("damaged.out"), path)
-        if code not in (0, 1) or (code == 1 and not text):
+        if code not in (0, 1) or (code == 1 and not text) or re.search(rb"[\0-\x08\x0b-\x1f\x7f]", text):
             self.report(name, code, text, damaged)
 
     def compiler(self, path):
