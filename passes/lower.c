@@ -171,7 +171,6 @@ static void fulfil(const Module *m, Layouts *l, const Wish *w, const Node *resul
 
 typedef struct Lowering {
     bool layouts; /* CPU */
-    int vector_bytes;
     Layouts *states;
     const Wish *wish; /* by position in the graph */
     int position;
@@ -225,7 +224,7 @@ static Node *lower_einsum(Builder *b, Node *n, const Lowering *l)
     const Wish *wish = l->wish ? &l->wish[l->position] : NULL;
     const IntList wished = wish ? wished_order(wish, &n->type.shape) : (IntList){0};
     Choice x;
-    if (!choose_result(b->graph, n, &wished, l->states->settled, l->vector_bytes, &x))
+    if (!choose_result(b->graph, n, &wished, l->states->settled, &x))
         return n;
     n->attrs.einsum.chunk = chunk_of(&x.c);
     Node *v = n->in[x.c.vector_operand];
@@ -322,10 +321,8 @@ void lower(Module *m, const Target *t)
         simplify_graph(m->graphs[i]);
     }
     Layouts states = layouts_begin(m, scratch);
-    const Lowering l = {.layouts = strcmp(t->name, "cuda") != 0,
-                        .vector_bytes = t->vector_bytes,
-                        .states = &states,
-                        .scratch = scratch};
+    const Lowering l = {
+        .layouts = strcmp(t->name, "cuda") != 0, .states = &states, .scratch = scratch};
     bool *done = arena_array(scratch, (size_t)m->n_graphs + 1, sizeof *done);
     for (size_t k = 0; k < sizeof first / sizeof *first; k++)
         for (int i = 0; i < m->n_graphs; i++)

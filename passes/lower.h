@@ -34,7 +34,7 @@ typedef struct Choice {
 /* By estimated cost.  wish: the order of the state that the result ends in, or n == 0.  settled: by position in
  * module->states, whether a state's layout is fixed.  False if no letter can be the vector letter. */
 bool choose_result(const Graph *g, const Node *einsum, const IntList *wish, const bool *settled,
-                   int vector_bytes, Choice *out);
+                   Choice *out);
 /* The parameter or buffer whose stored order is free, that n is a view of; else NULL. */
 State *free_state(const Graph *g, Node *n, const bool *settled);
 /* The layout of s in which n, a view of it, is contiguous along `axis`; false if there is none. */

@@ -12,8 +12,10 @@
 static const double price_copied = 1, price_strided = 6, price_rival = 1.25;
 
 enum {
-    TILES = 8,   /* sums that must run side by side to keep the multipliers busy */
-    MAX_ROWS = 6 /* rows of a tile, about */
+    TILES = 8,    /* sums that must run side by side to keep the multipliers busy */
+    MAX_ROWS = 6, /* rows of a tile, about */
+    /* Of a vector, whatever the processor's registers are: orders decide bits and what states look like in memory. */
+    LOGICAL_BYTES = 64
 };
 
 State *free_state(const Graph *g, Node *n, const bool *settled)
@@ -91,10 +93,10 @@ static double max_of(double a, double b)
     return a > b ? a : b;
 }
 
-static double work_cost(const Contraction *c, int vector_bytes)
+static double work_cost(const Contraction *c)
 {
     const int bytes = dtype_bytes(c->node->type.dtype);
-    const int64_t lanes = vector_bytes / bytes, extent = c->letter[c->n_out - 1].extent;
+    const int64_t lanes = LOGICAL_BYTES / bytes, extent = c->letter[c->n_out - 1].extent;
     const int64_t vectors = (extent + lanes - 1) / lanes;
     const double rows = (double)(c->m < MAX_ROWS ? c->m : MAX_ROWS);
     const double wide = (double)(vectors < 3 ? vectors : 3);
@@ -138,7 +140,7 @@ static int preferred_axis(const Graph *g, const Node *einsum, const IntList *wis
 }
 
 bool choose_result(const Graph *g, const Node *einsum, const IntList *wish, const bool *settled,
-                   int vector_bytes, Choice *out)
+                   Choice *out)
 {
     const int rank = einsum->type.shape.rank, preferred = preferred_axis(g, einsum, wish);
     double best = 0;
@@ -150,7 +152,7 @@ bool choose_result(const Graph *g, const Node *einsum, const IntList *wish, cons
             continue;
         Node *v = einsum->in[x.c.vector_operand];
         const int in = x.c.letter[rank - 1].in[x.c.vector_operand];
-        double cost = work_cost(&x.c, vector_bytes) + copy_cost(g, v, in, settled, &x);
+        double cost = work_cost(&x.c) + copy_cost(g, v, in, settled, &x);
         if (axis != preferred)
             cost =
                 (cost + price_strided * (double)shape_count(&einsum->type.shape)) * price_rival;

@@ -8,7 +8,6 @@
 /* What a pass may know of the target. */
 typedef struct Target {
     const char *name; /* "cpu", "cuda" */
-    int vector_bytes; /* of a register: 32 for x86-64-v3, 64 with AVX-512 */
     int optimize;     /* -O0..-O3 */
 } Target;
 

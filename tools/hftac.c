@@ -804,11 +804,8 @@ int main(int argc, char **argv)
     parse_options(&c, argc, argv);
     c.diag = diag_new(c.arena, &c.o.diag);
     const char *error = NULL;
-    const Target target = {.name = c.o.cuda ? "cuda" : "cpu",
-                           .optimize = c.o.optimize,
-                           .vector_bytes =
-                               c.o.cuda ? 0 : cpu_vector_bytes(c.arena, c.o.march, &error)};
-    if (!c.o.cuda && !target.vector_bytes)
+    const Target target = {.name = c.o.cuda ? "cuda" : "cpu", .optimize = c.o.optimize};
+    if (!c.o.cuda && !cpu_vector_bytes(c.arena, c.o.march, &error))
         usage("%s", error);
     phase_begin(&c);
     Module *m = front(&c);

@@ -1,34 +1,15 @@
-/* Reductions: sum, max, min, argmax of an expression along axes.
+/* Reductions: sum, max, min, argmax of an expression along axes: what is joined.  In which order: ir/sum_order.h.
  *
- * The bits depend on the operand's logical shape alone, not on what is fused with the reduction.  Where the operand's last
- * axis longer than 1 is reduced, that axis is vectorised: block number k of W elements goes to partial k % U, U depends
- * on the extent, the tail's missing lanes count as the identity, and at the end partials and then lanes are folded
- * in halves.  Otherwise it is one chain per result, in ascending row-major order of the reduced axes. */
-#include "codegen/cpu/emit.h"
+ * The bits depend on the operand's logical shape alone, not on what is fused with the reduction, nor on how many lanes
+ * a register has: an item of SUM_LANES elements is as many vectors as that takes.  Where lanes are results of
+ * their own an item is one vector of them, and inactive ones compute what nobody reads. */
+#include "codegen/cpu/reduce.h"
 
 #include <math.h>
 
 enum {
-    MAX_PARTIALS = 4
+    LONG_OPERAND = 10 /* instructions or so: more of them are there once, in a loop */
 };
-
-/* What is accumulated: a value and, for argmax, the position that it came from (NULL otherwise). */
-typedef struct Partial {
-    LLVMValueRef value, position;
-} Partial;
-
-typedef struct Reduction {
-    const Node *node, *operand;
-    int kind;    /* RED_* */
-    DType dtype; /* of the accumulator: argmax: of the operand */
-    Index at;    /* of the operand; reduced axes are filled in by the loops */
-    int n_axes;
-    int axis[MAX_RANK]; /* reduced, extents above 1, ascending */
-    bool chain;         /* lanes are results of their own, not elements of one */
-    bool narrow;        /* positions fit 32 bits */
-    int n_partials;
-    Partial slot[MAX_PARTIALS]; /* allocas */
-} Reduction;
 
 static double identity(int kind, DType t)
 {
@@ -55,9 +36,27 @@ static ScalarFn step_function(int kind, DType t)
     return kind == RED_SUM ? SC_ADD : kind == RED_MIN ? SC_MIN : SC_MAX;
 }
 
-static Reduction reduction_of(const Node *n, const Index *i)
+/* Rough instructions per element of what is summed, up to `LONG_OPERAND` or a little more. */
+static int operand_cost(const Emit *e, const Node *n)
 {
-    Reduction r = {.node = n, .operand = n->in[0], .kind = op_info(n->op)->data};
+    const OpInfo *info = op_info(n->op);
+    if (info->kind == KIND_LEAF || info->kind == KIND_REDUCE || emit_readable(e, n))
+        return 1;
+    int cost = info->kind == KIND_EXPR    ? scalar_cost((ScalarFn)info->data)
+               : info->kind == KIND_INDEX ? LONG_OPERAND
+                                          : 1;
+    for (int i = 0; i < n->n_in && cost < LONG_OPERAND; i++)
+        cost += operand_cost(e, n->in[i]);
+    return cost;
+}
+
+static Reduction reduction_of(Emit *e, const Node *n, const Index *i)
+{
+    Reduction r = {.node = n,
+                   .operand = n->in[0],
+                   .kind = op_info(n->op)->data,
+                   .order = sum_order(n),
+                   .lane_base = affine_const(0)};
     const Shape *from = &r.operand->type.shape;
     const IntList *dims = &n->attrs.axes.dims;
     bool reduced[MAX_RANK] = {0};
@@ -68,13 +67,18 @@ static Reduction reduction_of(const Node *n, const Index *i)
     for (int k = 0, out = 0; k < from->rank; k++) {
         if (!reduced[k] || n->attrs.axes.keepdim)
             r.at.at[k] = i->at[out++];
-        if (!reduced[k])
-            continue;
-        r.at.at[k] = affine_const(0);
-        if (from->dim[k] > 1)
-            r.axis[r.n_axes++] = k;
+        if (reduced[k])
+            r.at.at[k] = affine_const(0);
     }
+    const bool lanes = index_lanes(&e->space, i);
+    if (r.order.inner && lanes)
+        diag_internal(NULL, "kernel %s reduces %%%s along the wrong loop", e->kernel->name,
+                      n->name);
+    r.inner = r.order.inner;
+    r.vector = lanes || r.inner;
+    r.width = r.inner ? SUM_LANES / e->lanes : 1;
     r.narrow = shape_count(from) <= INT32_MAX;
+    r.looped = operand_cost(e, r.operand) >= LONG_OPERAND;
     return r;
 }
 
@@ -112,8 +116,7 @@ static LLVMValueRef overtakes(Emit *e, DType t, LLVMValueRef a, LLVMValueRef b)
                         LLVMBuildFCmp(B, LLVMRealORD, a, a, ""), "");
 }
 
-/* b joined to a; associative and, but for rounding of sums, commutative. */
-static Partial join(Emit *e, const Reduction *r, Partial a, Partial b)
+Partial partial_join(Emit *e, const Reduction *r, Partial a, Partial b)
 {
     if (r->kind != RED_ARGMAX) {
         LLVMValueRef x[2] = {a.value, b.value};
@@ -121,7 +124,7 @@ static Partial join(Emit *e, const Reduction *r, Partial a, Partial b)
                                                  r->dtype, 2, x)};
     }
     LLVMValueRef first =
-        r->chain ? overtakes(e, r->dtype, a.value, b.value) : before(e, r->dtype, b, a);
+        r->inner ? before(e, r->dtype, b, a) : overtakes(e, r->dtype, a.value, b.value);
     return (Partial){.value = LLVMBuildSelect(e->builder, first, b.value, a.value, ""),
                      .position =
                          LLVMBuildSelect(e->builder, first, b.position, a.position, "")};
@@ -133,257 +136,252 @@ static LLVMTypeRef position_type(Emit *e, const Reduction *r, bool vector)
     return vector ? emit_vector_type(e, t) : emit_type(e, t);
 }
 
-static Partial partial_load(Emit *e, const Reduction *r, int k, bool vector)
+static LLVMTypeRef value_type(Emit *e, const Reduction *r)
 {
-    LLVMTypeRef type = vector ? emit_vector_type(e, r->dtype) : emit_type(e, r->dtype);
-    LLVMTypeRef index = position_type(e, r, vector);
-    Partial p = {.value = LLVMBuildLoad2(e->builder, type, r->slot[k].value, "")};
-    if (r->slot[k].position)
-        p.position = LLVMBuildLoad2(e->builder, index, r->slot[k].position, "");
-    return p;
+    return r->vector ? emit_vector_type(e, r->dtype) : emit_type(e, r->dtype);
 }
 
-static void partial_store(Emit *e, const Reduction *r, int k, Partial p)
-{
-    LLVMBuildStore(e->builder, p.value, r->slot[k].value);
-    if (p.position)
-        LLVMBuildStore(e->builder, p.position, r->slot[k].position);
-}
-
-static Partial partial_identity(Emit *e, const Reduction *r, bool vector)
+Partial partial_identity(Emit *e, const Reduction *r)
 {
     Partial p = {.value = emit_const(e, r->dtype, identity(r->kind, r->dtype))};
     if (r->kind == RED_ARGMAX)
         p.position = LLVMConstInt(position_type(e, r, false),
-                                  r->chain    ? 0
+                                  !r->inner   ? 0
                                   : r->narrow ? INT32_MAX
                                               : INT64_MAX,
                                   0);
-    if (vector) {
+    if (r->vector) {
         p.value = emit_splat(e, p.value);
         p.position = p.position ? emit_splat(e, p.position) : NULL;
     }
     return p;
 }
 
-static void partials_begin(Emit *e, Reduction *r, int n, bool vector)
+Bank bank_new(Emit *e, const Reduction *r, int groups, const char *name)
 {
-    r->n_partials = n;
-    for (int k = 0; k < n; k++) {
-        LLVMTypeRef type = vector ? emit_vector_type(e, r->dtype) : emit_type(e, r->dtype);
-        LLVMTypeRef index = position_type(e, r, vector);
-        r->slot[k].value = emit_alloca(e, type, "acc");
-        r->slot[k].position = r->kind == RED_ARGMAX ? emit_alloca(e, index, "at") : NULL;
-        partial_store(e, r, k, partial_identity(e, r, vector));
-    }
+    const uint64_t n = (uint64_t)(groups * r->width);
+    Bank b = {.value = emit_alloca(e, LLVMArrayType2(value_type(e, r), n), name)};
+    if (r->kind == RED_ARGMAX)
+        b.position =
+            emit_alloca(e, LLVMArrayType2(position_type(e, r, r->vector), n), "position");
+    return b;
+}
+
+static LLVMValueRef place_of(Emit *e, LLVMTypeRef type, LLVMValueRef array, LLVMValueRef at)
+{
+    return LLVMBuildInBoundsGEP2(e->builder, type, array, &at, 1, "");
+}
+
+static Partial part_load(Emit *e, const Reduction *r, const Bank *b, LLVMValueRef at)
+{
+    LLVMTypeRef type = value_type(e, r), index = position_type(e, r, r->vector);
+    Partial p = {.value =
+                     LLVMBuildLoad2(e->builder, type, place_of(e, type, b->value, at), "")};
+    if (b->position)
+        p.position = LLVMBuildLoad2(e->builder, index, place_of(e, index, b->position, at), "");
+    return p;
+}
+
+static void part_store(Emit *e, const Reduction *r, const Bank *b, LLVMValueRef at, Partial p)
+{
+    LLVMTypeRef type = value_type(e, r), index = position_type(e, r, r->vector);
+    LLVMBuildStore(e->builder, p.value, place_of(e, type, b->value, at));
+    if (p.position)
+        LLVMBuildStore(e->builder, p.position, place_of(e, index, b->position, at));
+}
+
+/* Vector v of a group. */
+static LLVMValueRef part_number(Emit *e, const Reduction *r, LLVMValueRef number,
+                                LLVMValueRef v)
+{
+    LLVMValueRef at = LLVMBuildMul(e->builder, number, emit_const_i64(e, r->width), "");
+    return LLVMBuildAdd(e->builder, at, v, "");
+}
+
+Group group_load(Emit *e, const Reduction *r, const Bank *b, LLVMValueRef number)
+{
+    Group g;
+    for (int v = 0; v < r->width; v++)
+        g.part[v] = part_load(e, r, b, part_number(e, r, number, emit_const_i64(e, v)));
+    return g;
+}
+
+void group_store(Emit *e, const Reduction *r, const Bank *b, LLVMValueRef number,
+                 const Group *g)
+{
+    for (int v = 0; v < r->width; v++)
+        part_store(e, r, b, part_number(e, r, number, emit_const_i64(e, v)), g->part[v]);
+}
+
+Group group_identity(Emit *e, const Reduction *r)
+{
+    Group g;
+    for (int v = 0; v < r->width; v++)
+        g.part[v] = partial_identity(e, r);
+    return g;
+}
+
+Group group_join(Emit *e, const Reduction *r, const Group *a, const Group *b)
+{
+    Group g;
+    for (int v = 0; v < r->width; v++)
+        g.part[v] = partial_join(e, r, a->part[v], b->part[v]);
+    return g;
 }
 
 /* Row-major number of the element at r->at among the reduced ones. */
 static Affine number_along(const Reduction *r)
 {
+    const Shape *from = &r->operand->type.shape;
+    const IntList *dims = &r->node->attrs.axes.dims;
     Affine number = affine_const(0);
-    for (int k = 0; k < r->n_axes; k++) {
-        number = affine_scale(&number, r->operand->type.shape.dim[r->axis[k]]);
-        number = affine_add(&number, &r->at.at[r->axis[k]]);
-    }
+    for (int k = 0; k < from->rank; k++)
+        for (int d = 0; d < dims->n; d++)
+            if (dims->v[d] == k) {
+                number = affine_scale(&number, from->dim[k]);
+                number = affine_add(&number, &r->at.at[k]);
+            }
     return number;
 }
 
-/* Adds the operand at r->at to partial k; in a vectorised axis' tail the missing lanes add the identity. */
-static void accumulate(Emit *e, Reduction *r, int k, bool vector)
+static LLVMValueRef position_here(Emit *e, const Reduction *r)
+{
+    const Affine number = number_along(r);
+    LLVMValueRef p = emit_affine(e, &number);
+    if (r->narrow)
+        p = LLVMBuildTrunc(e->builder, p, position_type(e, r, emit_is_vector(p)), "");
+    return r->vector ? emit_splat(e, p) : p;
+}
+
+/* Lanes that lie beyond the operand count as the identity. */
+static Partial masked(Emit *e, const Reduction *r, Partial p)
+{
+    const Partial none = partial_identity(e, r);
+    LLVMValueRef lane = emit_lane_numbers(e);
+    LLVMValueRef inside =
+        LLVMBuildICmp(e->builder, LLVMIntULT, lane,
+                      emit_int_like(e, emit_type(e, DT_I64), (uint64_t)e->active, lane), "");
+    p.value = LLVMBuildSelect(e->builder, inside, p.value, none.value, "");
+    if (p.position)
+        p.position = LLVMBuildSelect(e->builder, inside, p.position, none.position, "");
+    return p;
+}
+
+/* The operand at r->at. */
+static Partial element(Emit *e, const Reduction *r)
 {
     LLVMValueRef v = emit_eval(e, r->operand, &r->at);
     if (r->operand->type.dtype != r->dtype)
         v = emit_scalar_fn(e, SC_CAST, r->operand->type.dtype, r->dtype, 1, &v);
-    Partial p = {.value = vector ? emit_splat(e, v) : v};
-    if (r->kind == RED_ARGMAX) {
-        const Affine number = number_along(r);
-        p.position = emit_affine(e, &number);
-        if (r->narrow)
-            p.position = LLVMBuildTrunc(e->builder, p.position,
-                                        position_type(e, r, emit_is_vector(p.position)), "");
-        if (vector)
-            p.position = emit_splat(e, p.position);
-    }
-    if (vector && !r->chain && e->active < e->lanes) {
-        const Partial none = partial_identity(e, r, true);
-        LLVMValueRef lane = emit_lane_numbers(e);
-        LLVMValueRef inside = LLVMBuildICmp(
-            e->builder, LLVMIntULT, lane,
-            emit_int_like(e, emit_type(e, DT_I64), (uint64_t)e->active, lane), "");
-        p.value = LLVMBuildSelect(e->builder, inside, p.value, none.value, "");
-        if (p.position)
-            p.position = LLVMBuildSelect(e->builder, inside, p.position, none.position, "");
-    }
-    partial_store(e, r, k, join(e, r, partial_load(e, r, k, vector), p));
+    Partial p = {.value = r->vector ? emit_splat(e, v) : v};
+    if (r->kind == RED_ARGMAX)
+        p.position = position_here(e, r);
+    return r->inner && e->active < e->lanes ? masked(e, r, p) : p;
 }
 
-static LLVMValueRef result_of(Emit *e, const Reduction *r, Partial p)
+static void part_add(Emit *e, const Reduction *r, const Bank *b, LLVMValueRef at)
 {
+    const Partial p = element(e, r);
+    part_store(e, r, b, at, partial_join(e, r, part_load(e, r, b, at), p));
+}
+
+/* Vector v of the item, of which `lanes` lanes count. */
+static void vector_add(Emit *e, Reduction *r, const Bank *b, LLVMValueRef number,
+                       const Affine *v, int lanes)
+{
+    const Affine lane = affine_var(INDEX_LANE), before = affine_scale(v, e->lanes);
+    const Affine first = affine_add(&r->lane_base, &before);
+    emit_set_active(e, lanes);
+    r->at.at[r->order.lane_axis] = affine_add(&first, &lane);
+    part_add(e, r, b, part_number(e, r, number, emit_affine(e, v)));
+}
+
+void item_add(Emit *e, Reduction *r, const Bank *b, LLVMValueRef number, int lanes)
+{
+    if (!r->inner) {
+        part_add(e, r, b, number);
+        return;
+    }
+    const int old = e->active, whole = lanes / e->lanes;
+    if (r->looped && whole) {
+        const Affine v = emit_loop_begin(e, whole);
+        vector_add(e, r, b, number, &v, e->lanes);
+        emit_loop_end(e);
+    }
+    for (int k = r->looped ? whole : 0; k * e->lanes < lanes; k++) {
+        const Affine v = affine_const(k);
+        vector_add(e, r, b, number, &v, k < whole ? e->lanes : lanes - k * e->lanes);
+    }
+    emit_set_active(e, old);
+}
+
+/* `half` lanes of v from `first` on. */
+static LLVMValueRef lanes_from(Emit *e, LLVMValueRef v, unsigned first, unsigned half)
+{
+    LLVMValueRef lane[SUM_LANES];
+    if (!v)
+        return NULL;
+    for (unsigned i = 0; i < half; i++)
+        lane[i] = LLVMConstInt(LLVMInt32TypeInContext(e->context), first + i, 0);
+    return LLVMBuildShuffleVector(e->builder, v, LLVMGetPoison(LLVMTypeOf(v)),
+                                  LLVMConstVector(lane, half), "");
+}
+
+static Partial part_from(Emit *e, Partial p, unsigned first, unsigned half)
+{
+    return (Partial){.value = lanes_from(e, p.value, first, half),
+                     .position = lanes_from(e, p.position, first, half)};
+}
+
+/* Lanes that were never inside hold the identity: the halves that have nothing else are left out. */
+static Partial fold_lanes(Emit *e, const Reduction *r, Group *g)
+{
+    int lanes = 1;
+    while (lanes < r->order.item_lanes)
+        lanes *= 2;
+    for (; lanes > e->lanes; lanes /= 2)
+        for (int v = 0; v < lanes / e->lanes / 2; v++)
+            g->part[v] = partial_join(e, r, g->part[v], g->part[v + lanes / e->lanes / 2]);
+    Partial p = g->part[0];
+    for (unsigned half = (unsigned)lanes / 2; half >= 1; half /= 2)
+        p = partial_join(e, r, part_from(e, p, 0, half), part_from(e, p, half, half));
+    LLVMValueRef zero = emit_const_i64(e, 0);
+    p.value = LLVMBuildExtractElement(e->builder, p.value, zero, "");
+    if (p.position)
+        p.position = LLVMBuildExtractElement(e->builder, p.position, zero, "");
+    return p;
+}
+
+/* LLVM moves instructions down to where their result is used; of a kernel with many sums (the gradients' norm) it
+ * would keep all lanes of all of them to the end.  What is done once a kernel goes by way of the stack instead. */
+static LLVMValueRef pinned(Emit *e, LLVMValueRef v)
+{
+    if (e->level != e->root)
+        return v;
+    LLVMValueRef place = emit_alloca(e, LLVMTypeOf(v), "once");
+    LLVMSetVolatile(LLVMBuildStore(e->builder, v, place), true);
+    LLVMValueRef kept = LLVMBuildLoad2(e->builder, LLVMTypeOf(v), place, "");
+    LLVMSetVolatile(kept, true);
+    return kept;
+}
+
+LLVMValueRef group_result(Emit *e, const Reduction *r, Group g)
+{
+    const Partial p = r->inner ? fold_lanes(e, r, &g) : g.part[0];
     if (r->kind != RED_ARGMAX)
-        return p.value;
+        return pinned(e, p.value);
     return r->narrow ? LLVMBuildSExt(e->builder, p.position,
                                      emit_type_like(e, DT_I64, p.position), "")
                      : p.position;
 }
 
-/* Opens loops over the first n reduced axes. */
-static void open_axes(Emit *e, Reduction *r, int n)
-{
-    for (int k = 0; k < n; k++)
-        r->at.at[r->axis[k]] = emit_loop_begin(e, r->operand->type.shape.dim[r->axis[k]]);
-}
-
-static void close_axes(Emit *e, int n)
-{
-    for (int k = 0; k < n; k++)
-        emit_loop_end(e);
-}
-
-/* Sums of sums: what the innermost axes add up to, in a partial of its own, is added to the next outer one's, so that
- * the rounding error grows with the extents' sum and not with their product. */
-static void chain_axes(Emit *e, Reduction *r, int axis, int partial, bool lanes)
-{
-    if (axis == r->n_axes) {
-        accumulate(e, r, partial, lanes);
-        return;
-    }
-    r->at.at[r->axis[axis]] = emit_loop_begin(e, r->operand->type.shape.dim[r->axis[axis]]);
-    const int inner =
-        axis + 1 < r->n_axes && partial + 1 < r->n_partials ? partial + 1 : partial;
-    if (inner != partial)
-        partial_store(e, r, inner, partial_identity(e, r, lanes));
-    chain_axes(e, r, axis + 1, inner, lanes);
-    if (inner != partial)
-        partial_store(
-            e, r, partial,
-            join(e, r, partial_load(e, r, partial, lanes), partial_load(e, r, inner, lanes)));
-    emit_loop_end(e);
-}
-
-/* With lanes all of them are results of their own; inactive ones compute what nobody reads. */
-static LLVMValueRef reduce_chain(Emit *e, Reduction *r, bool lanes)
-{
-    const int levels = r->n_axes < MAX_PARTIALS ? r->n_axes : MAX_PARTIALS;
-    r->chain = true;
-    partials_begin(e, r, r->kind == RED_SUM && levels > 0 ? levels : 1, lanes);
-    chain_axes(e, r, 0, 0, lanes);
-    return result_of(e, r, partial_load(e, r, 0, lanes));
-}
-
-static int partials_for(int64_t extent, int lanes)
-{
-    return extent >= 4 * lanes ? 4 : extent >= 2 * lanes ? 2 : 1;
-}
-
-/* One block of the vectorised axis, starting at base. */
-static void add_block(Emit *e, Reduction *r, int axis, const Affine *base, int partial)
-{
-    const Affine lane = affine_var(INDEX_LANE);
-    r->at.at[axis] = affine_add(base, &lane);
-    accumulate(e, r, partial, true);
-}
-
-static void sum_axis(Emit *e, Reduction *r, int axis, int64_t extent)
-{
-    const int64_t W = e->lanes, U = r->n_partials;
-    const int64_t rounds = extent / (W * U), blocks = extent / W, tail = extent % W;
-    const int old = emit_set_active(e, e->lanes);
-    if (rounds) {
-        const Affine counter = emit_loop_begin(e, rounds);
-        for (int u = 0; u < U; u++) {
-            const Affine start = affine_scale(&counter, W * U),
-                         base = affine_plus(&start, W * u);
-            add_block(e, r, axis, &base, u);
-        }
-        emit_loop_end(e);
-    }
-    for (int64_t k = rounds * U; k < blocks; k++) {
-        const Affine base = affine_const(W * k);
-        add_block(e, r, axis, &base, (int)(k % U));
-    }
-    if (tail) {
-        const Affine base = affine_const(W * blocks);
-        emit_set_active(e, (int)tail);
-        add_block(e, r, axis, &base, (int)(blocks % U));
-    }
-    emit_set_active(e, old);
-}
-
-static LLVMValueRef upper_half(Emit *e, LLVMValueRef v, unsigned half)
-{
-    LLVMValueRef lane[64];
-    for (unsigned i = 0; i < half; i++)
-        lane[i] = LLVMConstInt(LLVMInt32TypeInContext(e->context), half + i, 0);
-    return LLVMBuildShuffleVector(e->builder, v, LLVMGetPoison(LLVMTypeOf(v)),
-                                  LLVMConstVector(lane, half), "");
-}
-
-static LLVMValueRef lower_half(Emit *e, LLVMValueRef v, unsigned half)
-{
-    LLVMValueRef lane[64];
-    for (unsigned i = 0; i < half; i++)
-        lane[i] = LLVMConstInt(LLVMInt32TypeInContext(e->context), i, 0);
-    return LLVMBuildShuffleVector(e->builder, v, LLVMGetPoison(LLVMTypeOf(v)),
-                                  LLVMConstVector(lane, half), "");
-}
-
-static Partial fold(Emit *e, const Reduction *r)
-{
-    Partial p[MAX_PARTIALS];
-    for (int k = 0; k < r->n_partials; k++)
-        p[k] = partial_load(e, r, k, true);
-    for (int half = r->n_partials / 2; half >= 1; half /= 2)
-        for (int k = 0; k < half; k++)
-            p[k] = join(e, r, p[k], p[k + half]);
-    for (unsigned half = (unsigned)e->lanes / 2; half >= 1; half /= 2) {
-        Partial lo = {.value = lower_half(e, p[0].value, half)};
-        Partial hi = {.value = upper_half(e, p[0].value, half)};
-        if (p[0].position) {
-            lo.position = lower_half(e, p[0].position, half);
-            hi.position = upper_half(e, p[0].position, half);
-        }
-        p[0] = join(e, r, lo, hi);
-    }
-    LLVMValueRef zero = emit_const_i64(e, 0);
-    p[0].value = LLVMBuildExtractElement(e->builder, p[0].value, zero, "");
-    if (p[0].position)
-        p[0].position = LLVMBuildExtractElement(e->builder, p[0].position, zero, "");
-    return p[0];
-}
-
-static LLVMValueRef reduce_vectorised(Emit *e, Reduction *r)
-{
-    if (r->n_axes == 0) {
-        partials_begin(e, r, 1, false);
-        accumulate(e, r, 0, false);
-        return result_of(e, r, partial_load(e, r, 0, false));
-    }
-    const int axis = r->axis[r->n_axes - 1];
-    const int64_t extent = r->operand->type.shape.dim[axis];
-    partials_begin(e, r, partials_for(extent, e->lanes), true);
-    open_axes(e, r, r->n_axes - 1);
-    emit_hide_lane_guards(e, true);
-    sum_axis(e, r, axis, extent);
-    emit_hide_lane_guards(e, false);
-    close_axes(e, r->n_axes - 1);
-    return result_of(e, r, fold(e, r));
-}
-
-/* The same rule as reduces_inner in passes/: the plan keeps lanes out of the index of such a reduction.  (Were there
- * one, a chain would still be right but for the order of rounding.) */
-static bool is_inner(const Reduction *r)
-{
-    const Shape *s = &r->operand->type.shape;
-    int last = s->rank - 1;
-    while (last > 0 && s->dim[last] == 1)
-        last--;
-    return r->n_axes == 0 || r->axis[r->n_axes - 1] == last;
-}
-
 LLVMValueRef emit_reduce(Emit *e, const Node *n, const Index *i)
 {
-    Reduction r = reduction_of(n, i);
-    const bool lanes = index_lanes(&e->space, i);
-    return is_inner(&r) && !lanes ? reduce_vectorised(e, &r) : reduce_chain(e, &r, lanes);
+    Reduction r = reduction_of(e, n, i);
+    if (r.inner)
+        emit_hide_lane_guards(e, true);
+    const Group g = reduce_levels(e, &r);
+    if (r.inner)
+        emit_hide_lane_guards(e, false);
+    return group_result(e, &r, g);
 }

@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "ir/sum_order.h"
+
 typedef struct Maker {
     Arena *arena;
     Plan *plan;
@@ -48,7 +50,9 @@ static Kernel *kernel_new(Maker *m, KernelKind kind, Node *value, Buffer *to)
     if (value->op == OP_LAYOUT)
         for (int d = 0; d < rank; d++)
             k->order[d] = (int)value->attrs.perm.dims.v[d];
-    if (rank)
+    const bool inner = op_info(value->op)->kind == KIND_REDUCE &&
+                       sum_order(value).inner; /* lanes are its own */
+    if (rank && !inner)
         k->vector = k->order[rank - 1];
     k->contract = kind == KERNEL_EXPR ? NULL : value;
     return k;

@@ -421,7 +421,7 @@ static void check_kept(Lab *l, const Case *c, const Saved *s, const char *pass)
 static void run_case(const Case *c)
 {
     Lab l;
-    const Target cpu = {.name = "cpu", .vector_bytes = 32, .optimize = 2};
+    const Target cpu = {.name = "cpu", .optimize = 2};
     open_case(&l, c);
     CHECK(autodiff(l.module), "%s: autodiff fails", c->name);
     CHECK(lab_count(&l, OP_GRAD) == 0 && lab_count(&l, OP_DETACH) == 0, "%s: grad is left",

@@ -179,7 +179,7 @@ static const Kernel *loop_kernel(const EntryPlan *e)
 
 static Plan *plan_cell(Lab *l, bool reverse, int optimize)
 {
-    const Target cpu = {.name = "cpu", .vector_bytes = 32, .optimize = optimize};
+    const Target cpu = {.name = "cpu", .optimize = optimize};
     build_cell(l, reverse);
     mask_batch(l->module);
     simplify(l->module);

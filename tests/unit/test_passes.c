@@ -6,8 +6,8 @@
 #include "ir/contract.h"
 #include "tests/unit/graphs.h"
 
-static const Target cpu = {.name = "cpu", .vector_bytes = 32, .optimize = 2};
-static const Target cuda = {.name = "cuda", .vector_bytes = 32, .optimize = 2};
+static const Target cpu = {.name = "cpu", .optimize = 2};
+static const Target cuda = {.name = "cuda", .optimize = 2};
 
 static Node *num(Lab *l, DType t, double v)
 {

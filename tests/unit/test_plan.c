@@ -135,7 +135,7 @@ static void simulate(const Case *c)
 
 static void plan_module(Case *c, int optimize)
 {
-    const Target t = {.name = "cpu", .vector_bytes = 32, .optimize = optimize};
+    const Target t = {.name = "cpu", .optimize = optimize};
     hfuse(c->module, 2, &t);
     lower(c->module, &t);
     module_verify(c->module, "lower");

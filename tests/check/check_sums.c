@@ -1,0 +1,388 @@
+/* check_sums: sums have the bits that docs/architecture.md promises ("Bits"), on every processor, and are accurate.
+ *
+ * The order is written down here a second time, from that page alone.  Random shapes, axes, element types and operands are
+ * compared with it bit for bit, for each -march that this processor runs. */
+#include "tests/check/check.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    PROGRAMS = 16,
+    CASES = 24, /* of a program */
+    MOST_ELEMENTS = 40000,
+    LANES = 16
+};
+
+static int failures;
+
+static void expect(bool ok, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+static void expect(bool ok, const char *fmt, ...)
+{
+    if (ok)
+        return;
+    va_list ap;
+    va_start(ap, fmt);
+    printf("FAILED: ");
+    vprintf(fmt, ap);
+    printf("\n");
+    va_end(ap);
+    failures++;
+}
+
+static uint32_t random_bits(void)
+{
+    static uint64_t state = 88172645463325252u;
+    state ^= state << 13;
+    state ^= state >> 7;
+    state ^= state << 17;
+    return (uint32_t)(state >> 32);
+}
+
+static int below(int n)
+{
+    return (int)(random_bits() % (uint32_t)n);
+}
+
+/* --- the order, from the page ------------------------------------------------------------------------------ */
+
+/* 16 lanes, or 1 value in the first of them.  Values are kept as double and rounded to the type after each addition
+ * (which for float gives the float sum: double has more than twice its digits). */
+typedef struct Item {
+    double lane[LANES];
+} Item;
+
+typedef struct Sum {
+    int rank;
+    int64_t dim[4];
+    bool reduced[4], single; /* single: float */
+    const double *operand;   /* row-major */
+    bool inner;
+    int last;
+    int n_levels, level[4];
+    int64_t at[4];
+} Sum;
+
+static double rounded(const Sum *s, double v)
+{
+    volatile float f =
+        (float)v; /* gcc 12.2 -O3 would leave the rounding out of some vector loops */
+    return s->single ? (double)f : v;
+}
+
+static Item plus(const Sum *s, Item a, const Item *b)
+{
+    for (int l = 0; l < LANES; l++)
+        a.lane[l] = rounded(s, a.lane[l] + b->lane[l]);
+    return a;
+}
+
+/* The item that starts at s->at: up to 16 elements along the last axis, or one. */
+static Item item_at(const Sum *s)
+{
+    Item item = {{0}};
+    int64_t first = 0;
+    for (int k = 0; k < s->rank; k++)
+        first = first * s->dim[k] + s->at[k];
+    const int64_t left = s->inner ? s->dim[s->last] - s->at[s->last] : 1;
+    int64_t step = 1;
+    for (int k = s->last + 1; k < s->rank; k++)
+        step *= s->dim[k];
+    for (int l = 0; l < left && l < LANES; l++)
+        item.lane[l] = s->operand[first + l * step];
+    return item;
+}
+
+static Item level_sum(Sum *s, int level);
+
+static Item step_of(Sum *s, int level, int64_t k)
+{
+    const int axis = s->level[level];
+    s->at[axis] = s->inner && axis == s->last ? LANES * k : k;
+    return level == s->n_levels - 1 ? item_at(s) : level_sum(s, level + 1);
+}
+
+/* Recursively, as powers of two: the sum of blocks first .. first + n - 1, n a power of two. */
+static Item tree_of(const Sum *s, const Item *block, int64_t n)
+{
+    if (n == 1)
+        return block[0];
+    const Item left = tree_of(s, block, n / 2), right = tree_of(s, block + n / 2, n / 2);
+    return plus(s, left, &right);
+}
+
+static Item fold(const Sum *s, Item *partial, int n)
+{
+    for (int half = n / 2; half >= 1; half /= 2)
+        for (int k = 0; k < half; k++)
+            partial[k] = plus(s, partial[k], &partial[k + half]);
+    const Item sum = partial[0];
+    for (int k = 0; k < 4; k++)
+        partial[k] = (Item){{0}};
+    return sum;
+}
+
+static Item level_sum(Sum *s, int level)
+{
+    const int axis = s->level[level];
+    const bool lanes = s->inner && axis == s->last;
+    const int64_t whole = lanes ? s->dim[axis] / LANES : s->dim[axis];
+    const int64_t all = lanes ? (s->dim[axis] + LANES - 1) / LANES : whole;
+    const bool many = level == s->n_levels - 1 && whole >= 24;
+    const int P = many ? s->single ? 4 : 2 : 1;
+    const int64_t rounds = whole / P, blocks = rounds > 16 ? rounds / 16 : 0;
+    Item partial[4] = {{{0}}}, *block = malloc((size_t)(blocks + 1) * sizeof *block);
+    for (int64_t k = 0; k < all; k++) {
+        const Item step = step_of(s, level, k);
+        const int p = k < rounds * P ? (int)(k % P) : 0;
+        partial[p] = plus(s, partial[p], &step);
+        if (blocks && (k + 1) % (16 * P) == 0 && k < rounds * P)
+            block[k / (16 * P)] = fold(s, partial, P);
+    }
+    Item sum = fold(s, partial, P);
+    int64_t end = blocks;
+    for (int64_t size = 1; size <= blocks; size *= 2)
+        if (blocks & size) {
+            const Item tree = tree_of(s, block + end - size, size);
+            sum = plus(s, tree, &sum);
+            end -= size;
+        }
+    free(block);
+    return sum;
+}
+
+static double sum_at(Sum *s)
+{
+    Item item = s->n_levels ? level_sum(s, 0) : item_at(s);
+    const Item zero = {{0}};
+    item = plus(s, zero, &item);
+    for (int half = s->inner ? LANES / 2 : 0; half >= 1; half /= 2)
+        for (int l = 0; l < half; l++)
+            item.lane[l] = rounded(s, item.lane[l] + item.lane[l + half]);
+    return item.lane[0];
+}
+
+static void prepare(Sum *s)
+{
+    s->last = s->rank - 1;
+    while (s->last >= 0 && s->dim[s->last] == 1)
+        s->last--;
+    s->inner = s->last >= 0 && s->reduced[s->last];
+    s->n_levels = 0;
+    for (int k = 0; k <= s->last; k++)
+        if (s->reduced[k] && s->dim[k] > 1 && !(s->inner && k == s->last && s->dim[k] <= LANES))
+            s->level[s->n_levels++] = k;
+    memset(s->at, 0, sizeof s->at);
+}
+
+/* --- random sums ------------------------------------------------------------------------------------------- */
+
+typedef enum Kind {
+    F32,
+    F64,
+    I64,
+    N_KINDS
+} Kind;
+
+typedef struct Case {
+    Sum sum;
+    Kind kind;
+    bool square; /* sums the squares */
+    int64_t count, n_results;
+    void *values;
+    double *operand;
+} Case;
+
+static const char *const type_name[] = {[F32] = "f32", [F64] = "f64", [I64] = "i64"};
+static const hftac_type type_of[] = {[F32] = HFTAC_F32, [F64] = HFTAC_F64, [I64] = HFTAC_I64};
+
+static int64_t random_dim(void)
+{
+    static const int64_t near[] = {1, 2, 3, 7, 8, 10, 15, 16, 17, 31, 32, 33, 64, 65, 255, 256};
+    if (below(2))
+        return near[below((int)(sizeof near / sizeof *near))];
+    return below(4) ? 1 + below(40) : 1 + below(4) ? 1 + below(700) : 1 + below(30000);
+}
+
+static double value_of(Kind kind)
+{
+    const double v = ((double)random_bits() / 4294967296.0 - 0.3) * (below(50) ? 1 : 1000);
+    return kind == I64 ? floor(v * 1000) : kind == F32 ? (double)(float)v : v;
+}
+
+static void make_values(Case *c)
+{
+    c->values = malloc((size_t)c->count * 8);
+    c->operand = malloc((size_t)c->count * sizeof *c->operand);
+    for (int64_t i = 0; i < c->count; i++) {
+        const double v = value_of(c->kind);
+        if (c->kind == F32)
+            ((float *)c->values)[i] = (float)v;
+        else if (c->kind == F64)
+            ((double *)c->values)[i] = v;
+        else
+            ((int64_t *)c->values)[i] = (int64_t)v;
+        c->operand[i] = c->square ? rounded(&c->sum, v * v) : v;
+    }
+    c->sum.operand = c->operand;
+}
+
+static Case random_case(void)
+{
+    Case c = {.square = below(3) == 0};
+    do {
+        c.sum.rank = 1 + below(4);
+        c.count = 1;
+        for (int k = 0; k < c.sum.rank; k++)
+            c.count *= c.sum.dim[k] = random_dim();
+    } while (c.count > MOST_ELEMENTS);
+    for (int k = 0; k < c.sum.rank; k++)
+        c.sum.reduced[k] = below(2);
+    c.sum.reduced[below(c.sum.rank)] = true;
+    c.kind = below(3) ? F32 : (Kind)below(N_KINDS);
+    c.sum.single = c.kind == F32;
+    c.n_results = 1;
+    for (int k = 0; k < c.sum.rank; k++)
+        c.n_results *= c.sum.reduced[k] ? 1 : c.sum.dim[k];
+    prepare(&c.sum);
+    make_values(&c);
+    return c;
+}
+
+static void declare(Source *s, const Case *c, int number)
+{
+    add(s, "  input x%d : %s[", number, type_name[c->kind]);
+    for (int k = 0; k < c->sum.rank; k++)
+        add(s, "%s%lld", k ? ", " : "", (long long)c->sum.dim[k]);
+    add(s, "]\n  output s%d = sum(x%d%s, dim = [", number, number, c->square ? " * x" : "");
+    if (c->square) {
+        s->len -= strlen(", dim = [");
+        add(s, "%d, dim = [", number);
+    }
+    for (int k = 0, n = 0; k < c->sum.rank; k++)
+        if (c->sum.reduced[k])
+            add(s, "%s%d", n++ ? ", " : "", k);
+    add(s, "], keepdim = true)\n");
+}
+
+static double result_of(const Case *c, const void *v, int64_t i)
+{
+    if (c->kind == F32)
+        return ((const float *)v)[i];
+    return c->kind == F64 ? ((const double *)v)[i] : (double)((const int64_t *)v)[i];
+}
+
+static void feed_case(hftac_array *a, const char *name, const Case *c)
+{
+    Tensor t = {
+        .type = type_of[c->kind], .rank = c->sum.rank, .count = c->count, .values = c->values};
+    memcpy(t.dims, c->sum.dim, sizeof c->sum.dim);
+    feed(a, name, &t);
+}
+
+static const void *output(hftac_array *a, const char *name, int model)
+{
+    hftac_output o;
+    const void *v;
+    must(hftac_find_output(a, name, &o));
+    must(hftac_read_output(a, o, model, &v));
+    return v;
+}
+
+static void compare(hftac_array *a, const char *march, Case *c, int number)
+{
+    char name[16];
+    snprintf(name, sizeof name, "s%d", number);
+    const void *got = output(a, name, 0);
+    for (int64_t i = 0; i < c->n_results; i++) {
+        int64_t rest = i;
+        for (int k = c->sum.rank - 1; k >= 0; k--) {
+            c->sum.at[k] = c->sum.reduced[k] ? 0 : rest % c->sum.dim[k];
+            rest /= c->sum.reduced[k] ? 1 : c->sum.dim[k];
+        }
+        const double want = sum_at(&c->sum), v = result_of(c, got, i);
+        if (v == want && signbit(v) == signbit(want))
+            continue;
+        expect(false, "%s%s of [%lld %lld %lld %lld] over %d%d%d%d, %s: %.17g, not %.17g",
+               c->square ? "square " : "", type_name[c->kind], (long long)c->sum.dim[0],
+               (long long)c->sum.dim[1], (long long)c->sum.dim[2], (long long)c->sum.dim[3],
+               c->sum.reduced[0], c->sum.reduced[1], c->sum.reduced[2], c->sum.reduced[3],
+               march, v, want);
+        return;
+    }
+}
+
+static bool runs(const char *march)
+{
+    if (!strcmp(march, "x86-64-v4"))
+        return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
+               __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512bw") &&
+               __builtin_cpu_supports("avx512vl");
+    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+}
+
+static const char *const marches[] = {"x86-64-v3", "x86-64-v4"};
+
+enum {
+    N_MARCHES = 2
+};
+
+static hftac_array *compile_for(const char *text, int march, const char *level)
+{
+    char option[32];
+    snprintf(option, sizeof option, "-march=%s", marches[march]);
+    const char *const options[] = {option, level, NULL};
+    if (!runs(marches[march])) {
+        printf("skipped: this processor does not run %s\n", marches[march]);
+        return NULL;
+    }
+    hftac_array *a = compile_text_options(text, 1, options);
+    if (!a)
+        fatal("a case does not compile");
+    return a;
+}
+
+static void check_program(int number)
+{
+    static Case c[CASES];
+    static Source s;
+    s.len = 0;
+    add(&s, "hdl 1\nmodel Case {\n");
+    for (int i = 0; i < CASES; i++) {
+        c[i] = random_case();
+        declare(&s, &c[i], i);
+    }
+    add(&s, "}\n");
+    for (int m = 0; m < N_MARCHES; m++) {
+        hftac_array *a = compile_for(s.text, m, number % 2 ? "-O2" : "-O1");
+        if (!a)
+            continue;
+        for (int i = 0; i < CASES; i++) {
+            char name[16];
+            snprintf(name, sizeof name, "x%d", i);
+            feed_case(a, name, &c[i]);
+        }
+        must(hftac_predict_step(a, 1));
+        for (int i = 0; i < CASES; i++)
+            compare(a, marches[m], &c[i], i);
+        hftac_close(a);
+    }
+    for (int i = 0; i < CASES; i++) {
+        free(c[i].values);
+        free(c[i].operand);
+    }
+}
+
+int main(int argc, char **argv)
+{
+    (void)argc;
+    check_begin(argv[0]);
+    for (int i = 0; i < PROGRAMS; i++)
+        check_program(i);
+    check_end();
+    printf("%d random sums, %d failures\n", PROGRAMS * CASES, failures);
+    return failures != 0;
+}
