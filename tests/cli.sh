@@ -284,6 +284,15 @@ holds "... is in order" python3 -c '
 rows = [l.split() for l in open("table") if l.split()[-1:] == ["done"]]
 loss = [float(r[2]) for r in rows]
 assert len(rows) == 20000 and loss == sorted(loss) and len(set(loss)) > 10000, rows[:3]'
+# what the kernels take: every kernel of the step, by line, the dearest first; and names for perf
+"$hftac" -q "$root/samples/digits.hdl" -B 2 -o digits2.so
+set_of="$root/samples/data/digits-train.safetensors"
+"$hftrun" digits2.so --progress=none --train "$set_of" --epochs 1 --profile --perf-map >plain.txt 2>profile.txt
+holds "--profile lists kernels with their lines" grep -Eq "train +fc1.weight.* $root/samples/digits.hdl:[0-9]+" profile.txt
+holds "... sorted by time" bash -c "awk '\$6 == \"train\" { if (seen && \$2 > last) exit 1; last = \$2; seen = 1 } END { exit !seen }' profile.txt"
+"$hftrun" digits2.so --progress=none --train "$set_of" --epochs 1 >whole.txt 2>/dev/null
+holds "... and the numbers are the same" cmp plain.txt whole.txt
+holds "--perf-map names the functions" bash -c "grep -lq ' train.models' /tmp/perf-*.map && rm -f /tmp/perf-*.map"
 holds "nothing half-written is left" bash -c '! ls -A | grep -E "\.tmp|\.[0-9]+\.o$"'
 
 echo "$passed passed, $failed failed"

@@ -360,7 +360,13 @@ int main(int argc, char **argv)
     outputs_try(&o);
     if (o.load)
         load(&o, a);
+    if (o.perf_map)
+        check(hftac_write_map(a, NULL));
+    if (o.profile)
+        check(hftac_profile(a, 1));
     const int code = run_all(&o, a, &h, argc, argv);
+    if (o.profile)
+        profile_print(a);
     hypers_free(&h);
     hftac_close(a);
     return code;

@@ -35,7 +35,7 @@ typedef struct Options {
     int64_t epochs; /* -1: the program's */
     int models, threads, only;
     uint64_t seed;
-    bool grid, info, json, quiet;
+    bool grid, info, json, quiet, profile, perf_map;
     hftac_shuffle shuffle;
     Progress progress;
 } Options;
@@ -93,6 +93,11 @@ void hypers_apply(const HyperTable *t, hftac_array *a, bool quiet);
 void hypers_free(HyperTable *t);
 /* --seeds: a list of 1 or n numbers. */
 void seeds_apply(const Options *o, hftac_array *a, int n_models);
+
+/* ---- hftrun_profile.c ---- */
+
+/* The table of kernels that have run, on stderr. */
+void profile_print(const hftac_array *a);
 
 /* ---- hftrun_report.c ---- */
 

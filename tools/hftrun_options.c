@@ -40,6 +40,11 @@ static const char help_text[] =
     "  --sort=NAME[:min|max] what the final table is ordered by (default: the loss)\n"
     "  --json                the final table, or --info, as JSON\n"
     "  --info                inputs, hyper-parameters, parameters, metrics, memory\n"
+    "  --profile             kernels one by one, on one thread, and at the end a table of "
+    "their "
+    "times\n"
+    "  --perf-map            tell Linux' perf the names of the compiled functions "
+    "(/tmp/perf-PID.map)\n"
     "  --progress=auto|bar|plain|none\n"
     "  -q, --quiet           no warnings and no progress\n"
     "  --help, --version\n"
@@ -92,6 +97,8 @@ enum {
     OPT_SORT,
     OPT_JSON,
     OPT_INFO,
+    OPT_PROFILE,
+    OPT_PERF_MAP,
     OPT_PROGRESS,
     OPT_HELP,
     OPT_VERSION,
@@ -121,6 +128,8 @@ static const struct option long_options[] = {
     {"sort", required_argument, NULL, OPT_SORT},
     {"json", no_argument, NULL, OPT_JSON},
     {"info", no_argument, NULL, OPT_INFO},
+    {"profile", no_argument, NULL, OPT_PROFILE},
+    {"perf-map", no_argument, NULL, OPT_PERF_MAP},
     {"progress", required_argument, NULL, OPT_PROGRESS},
     {"quiet", no_argument, NULL, 'q'},
     {"help", no_argument, NULL, OPT_HELP},
@@ -130,7 +139,6 @@ static const struct option long_options[] = {
     {"resume", no_argument, NULL, OPT_LATER},
     {"stop-patience", required_argument, NULL, OPT_LATER},
     {"keep", required_argument, NULL, OPT_LATER},
-    {"profile", no_argument, NULL, OPT_LATER},
     {NULL, 0, NULL, 0},
 };
 
@@ -232,6 +240,12 @@ static void parse_option(Options *o, int opt, const char *arg, const char *word)
         break;
     case OPT_INFO:
         o->info = true;
+        break;
+    case OPT_PROFILE:
+        o->profile = true;
+        break;
+    case OPT_PERF_MAP:
+        o->perf_map = true;
         break;
     case OPT_PROGRESS:
         o->progress = parse_progress(arg);
