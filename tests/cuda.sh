@@ -5,6 +5,7 @@
 # No GPU and no driver needed.  What cannot be done here is said; skipped (exit 77) if that is both.
 set -u
 hftac=$(realpath "$1") root=$(realpath "$2")
+lib=$(dirname "$hftac")/../lib/libhftac.a # the driver loads model.so as users do
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
 failed=0 passed=0 archs=sm_80,sm_90
@@ -40,7 +41,7 @@ fail() {
 run_text() {
     "$hftac" -q "$file" -B 3 "${flags[@]}" -o "$tmp/model.so" 2>"$tmp/err" || { fail "no model.so"; return 1; }
     $cxx -std=c++17 -O0 -fwrapv -ffp-contract=off -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=0 -Wall -Wno-unused-function \
-        -I"$root" -DCUDA_TEXT="\"$tmp/out.cu\"" "$root/tests/cuda/driver.cc" -o "$tmp/driver" -ldl 2>"$tmp/err" ||
+        -I"$root" -DCUDA_TEXT="\"$tmp/out.cu\"" "$root/tests/cuda/driver.cc" "$lib" -o "$tmp/driver" -ljansson -lpthread -lm 2>"$tmp/err" ||
         { fail "the text is no C++"; return 1; }
     grep -q warning: "$tmp/err" && { fail "the compiler warns"; return 1; }
     "$tmp/driver" "$tmp/model.so" 1 >"$tmp/err" 2>&1 || { fail "exit $?"; return 1; }

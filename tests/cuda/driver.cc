@@ -9,9 +9,9 @@
 
 #include CUDA_TEXT
 
-#include <dlfcn.h>
-
-#include "runtime/model_abi.h"
+extern "C" {
+#include "runtime/image.h"
+}
 
 struct Device {
     unsigned char *state, *shared, *scratch;
@@ -20,7 +20,7 @@ struct Device {
 };
 
 struct Run {
-    const HftacModel *m;
+    const Model *m;
     size_t models, scratch_bytes, shared_bytes;
     Device cpu, gpu;
     Device back; /* the GPU's in descending order */
@@ -32,6 +32,16 @@ struct Run {
     double tolerance;
     int failed;
 };
+
+static const char *text(const Model *m, HftacText t)
+{
+    return hft_model_text(m, t);
+}
+
+static uint32_t rows(const Model *m, int tag)
+{
+    return m->table[tag].n;
+}
 
 static uint64_t random_state = 88172645463325252u;
 
@@ -94,26 +104,25 @@ static void set(uint32_t dtype, void *p, size_t i, double v)
 }
 
 /* The range that some entry checks the input for. */
-static bool checked_range(const HftacModel *m, const char *input, int64_t *lo, int64_t *hi)
+static bool checked_range(const Model *m, const char *input, int64_t *lo, int64_t *hi)
 {
-    for (uint32_t e = 0; e < m->n_entries; e++)
-        for (uint32_t r = 0; m->entries[e].present && r < m->entries[e].n_results; r++) {
-            const HftacResult *x = &m->entries[e].results[r];
-            if (x->kind == HFTAC_RESULT_FAULT && x->name && !strcmp(x->name, input)) {
-                *lo = x->lo;
-                *hi = x->hi;
-                return true;
-            }
+    for (uint32_t i = 0; i < rows(m, HFTAC_SECTION_RESULTS); i++) {
+        const HftacResult *x = (const HftacResult *)hft_model_row(m, HFTAC_SECTION_RESULTS, i);
+        if (x->kind == HFTAC_RESULT_FAULT && !strcmp(text(m, x->name), input)) {
+            *lo = x->lo;
+            *hi = x->hi;
+            return true;
         }
+    }
     return false;
 }
 
-static const void *make_input(const HftacModel *m, const HftacInput *in)
+static const void *make_input(const Model *m, const HftacInput *in)
 {
-    const size_t bytes = in->bytes * (in->is_each ? (size_t)m->n_models : 1), size = element_bytes(in->shape.dtype);
-    unsigned char *p = standin_allocate(in->name, bytes);
+    const size_t bytes = in->bytes * (in->is_each ? (size_t)m->info->n_models : 1), size = element_bytes(in->shape.dtype);
+    unsigned char *p = standin_allocate(text(m, in->name), bytes);
     int64_t lo = 0, hi = in->shape.dtype == HFTAC_DT_BOOL ? 2 : in->shape.dtype == HFTAC_DT_U8 ? 256 : 4;
-    checked_range(m, in->name, &lo, &hi);
+    checked_range(m, text(m, in->name), &lo, &hi);
     for (size_t i = 0; i < bytes / size; i++)
         if (in->shape.dtype >= HFTAC_DT_F32)
             set(in->shape.dtype, p, i, 2 * random_unit() - 1);
@@ -124,14 +133,14 @@ static const void *make_input(const HftacModel *m, const HftacInput *in)
 
 static Device make_device(const Run *r, size_t shared, size_t scratch)
 {
-    const HftacModel *m = r->m;
+    const Model *m = r->m;
     Device d;
-    d.state = standin_allocate("state", r->models * m->state_bytes);
+    d.state = standin_allocate("state", r->models * m->variant->state_bytes);
     d.shared = standin_allocate("shared", shared);
     d.scratch = standin_allocate("scratch", scratch);
-    d.results = (double *)standin_allocate("results", r->models * m->n_results * sizeof(double));
-    for (uint32_t i = 0; i < m->n_outputs; i++)
-        d.outputs.push_back(standin_allocate(m->outputs[i].name, r->models * m->outputs[i].bytes));
+    d.results = (double *)standin_allocate("results", r->models * m->info->n_results * sizeof(double));
+    for (uint32_t i = 0; i < rows(m, HFTAC_SECTION_OUTPUTS); i++)
+        d.outputs.push_back(standin_allocate(text(m, hft_model_output(m, i)->name), r->models * hft_model_output(m, i)->bytes));
     return d;
 }
 
@@ -140,7 +149,7 @@ static HftacFrame make_frame(const Run *r, const Device *d, size_t shared, size_
 {
     memset(d->shared, 0xff, shared);
     memset(d->scratch, 0xff, scratch);
-    memset(d->results, 0, r->models * r->m->n_results * sizeof(double));
+    memset(d->results, 0, r->models * r->m->info->n_results * sizeof(double));
     HftacFrame f = {};
     f.size = sizeof f;
     f.state = d->state;
@@ -179,29 +188,29 @@ static const StandinState *find_state(const char *name)
 
 static void copy_state(const Run *r)
 {
-    for (uint32_t i = 0; i < r->m->n_states; i++) {
-        const HftacState *s = &r->m->states[i];
-        const StandinState *to = find_state(s->name);
+    for (uint32_t i = 0; i < r->m->variant->n_states; i++) {
+        const HftacState *s = hft_model_state(r->m, i);
+        const StandinState *to = find_state(text(r->m, s->name));
         const size_t size = element_bytes(s->shape.dtype);
         if ((size_t)to->bytes != s->bytes)
-            standin_fail(s->name, "a state of another size in the CUDA text");
+            standin_fail(text(r->m, s->name), "a state of another size in the CUDA text");
         for (size_t b = 0; b < r->models; b++)
             for (size_t e = 0; e < s->bytes / size; e++)
-                memcpy(r->gpu.state + b * r->m->state_bytes + (size_t)to->offset + e * size,
-                       r->cpu.state + b * r->m->state_bytes + s->offset + stored_element(s, e) * size, size);
+                memcpy(r->gpu.state + b * r->m->variant->state_bytes + (size_t)to->offset + e * size,
+                       r->cpu.state + b * r->m->variant->state_bytes + s->offset + stored_element(s, e) * size, size);
     }
-    memcpy(r->back.state, r->gpu.state, r->models * r->m->state_bytes);
+    memcpy(r->back.state, r->gpu.state, r->models * r->m->variant->state_bytes);
 }
 
 static void make_near(const Run *r)
 {
-    memcpy(r->near.state, r->cpu.state, r->models * r->m->state_bytes);
-    for (uint32_t i = 0; i < r->m->n_states; i++) {
-        const HftacState *s = &r->m->states[i];
+    memcpy(r->near.state, r->cpu.state, r->models * r->m->variant->state_bytes);
+    for (uint32_t i = 0; i < r->m->variant->n_states; i++) {
+        const HftacState *s = hft_model_state(r->m, i);
         if (s->shape.dtype != HFTAC_DT_F32)
             continue;
         for (size_t b = 0; b < r->models; b++) {
-            float *v = (float *)(r->near.state + b * r->m->state_bytes + s->offset);
+            float *v = (float *)(r->near.state + b * r->m->variant->state_bytes + s->offset);
             for (size_t e = 0; e < s->bytes / sizeof *v; e++)
                 v[e] *= 1 + (float)((int)(random_bits() % 65) - 32) * 0x1p-23f;
         }
@@ -250,65 +259,70 @@ static bool is_real(uint32_t dtype)
 
 static void compare_states(Run *r, const char *when)
 {
-    for (uint32_t i = 0; i < r->m->n_states; i++) {
-        const HftacState *s = &r->m->states[i];
-        const StandinState *gpu = find_state(s->name);
+    for (uint32_t i = 0; i < r->m->variant->n_states; i++) {
+        const HftacState *s = hft_model_state(r->m, i);
+        const StandinState *gpu = find_state(text(r->m, s->name));
         for (size_t b = 0; b < r->models; b++) {
-            const size_t from = b * r->m->state_bytes + s->offset;
+            const size_t from = b * r->m->variant->state_bytes + s->offset;
             const unsigned char *a = r->cpu.state + from, *n = r->near.state + from,
-                                *g = r->gpu.state + b * r->m->state_bytes + gpu->offset;
+                                *g = r->gpu.state + b * r->m->variant->state_bytes + gpu->offset;
             Difference d = {};
             for (size_t e = 0; e < s->bytes / element_bytes(s->shape.dtype); e++)
                 note(&d, get(s->shape.dtype, a, stored_element(s, e)), get(s->shape.dtype, n, stored_element(s, e)),
                      get(s->shape.dtype, g, e), e);
-            judge(r, when, s->name, b, &d, !is_real(s->shape.dtype));
+            judge(r, when, text(r->m, s->name), b, &d, !is_real(s->shape.dtype));
         }
     }
 }
 
 static void compare_results(Run *r, const char *when, const HftacEntry *e)
 {
-    for (uint32_t i = 0; i < e->n_results; i++)
+    for (uint32_t i = 0; i < e->n_results; i++) {
+        const HftacResult *x = hft_entry_result(r->m, e, i);
+        const char *name = text(r->m, x->name);
         for (size_t b = 0; b < r->models; b++) {
-            const size_t at = b * r->m->n_results + e->results[i].index;
+            const size_t at = b * r->m->info->n_results + x->index;
             Difference d = {};
             note(&d, r->cpu.results[at], r->near.results[at], r->gpu.results[at], 0);
-            judge(r, when, e->results[i].name ? e->results[i].name : "result", b, &d,
-                  e->results[i].kind != HFTAC_RESULT_VALUE && e->results[i].kind != HFTAC_RESULT_FACTOR);
+            judge(r, when, *name ? name : "result", b, &d,
+                  x->kind != HFTAC_RESULT_VALUE && x->kind != HFTAC_RESULT_FACTOR && x->kind != HFTAC_RESULT_CAUSE);
         }
+    }
 }
 
 static void compare_outputs(Run *r, const char *when)
 {
-    for (uint32_t i = 0; i < r->m->n_outputs; i++) {
-        const HftacOutput *o = &r->m->outputs[i];
+    for (uint32_t i = 0; i < rows(r->m, HFTAC_SECTION_OUTPUTS); i++) {
+        const HftacOutput *o = hft_model_output(r->m, i);
         const size_t n = o->bytes / element_bytes(o->shape.dtype);
         for (size_t b = 0; b < r->models; b++) {
             Difference d = {};
             for (size_t e = 0; e < n; e++)
                 note(&d, get(o->shape.dtype, r->cpu.outputs[i], b * n + e), get(o->shape.dtype, r->near.outputs[i], b * n + e),
                      get(o->shape.dtype, r->gpu.outputs[i], b * n + e), e);
-            judge(r, when, o->name, b, &d, !is_real(o->shape.dtype));
+            judge(r, when, text(r->m, o->name), b, &d, !is_real(o->shape.dtype));
         }
     }
 }
 
 static void compare_orders(Run *r, const char *when)
 {
-    bool same = !memcmp(r->gpu.state, r->back.state, r->models * r->m->state_bytes) &&
-                !memcmp(r->gpu.results, r->back.results, r->models * r->m->n_results * sizeof(double));
-    for (uint32_t i = 0; i < r->m->n_outputs; i++)
-        same = same && !memcmp(r->gpu.outputs[i], r->back.outputs[i], r->models * r->m->outputs[i].bytes);
+    bool same = !memcmp(r->gpu.state, r->back.state, r->models * r->m->variant->state_bytes) &&
+                !memcmp(r->gpu.results, r->back.results, r->models * r->m->info->n_results * sizeof(double));
+    for (uint32_t i = 0; i < rows(r->m, HFTAC_SECTION_OUTPUTS); i++)
+        same = same && !memcmp(r->gpu.outputs[i], r->back.outputs[i], r->models * hft_model_output(r->m, i)->bytes);
     if (!same && r->failed++ < 40)
         printf("FAILED: %s: the order of threads decides what comes out\n", when);
 }
 
 static void run_cpu(Run *r, const Device *d, const HftacEntry *e)
 {
-    const HftacFrame f = make_frame(r, d, r->m->shared_bytes, r->m->scratch_bytes);
-    if (e->shared)
-        e->shared(&f, 0, 0);
-    e->models(&f, 0, (int64_t)r->models);
+    const HftacFrame f = make_frame(r, d, r->m->info->shared_bytes, r->m->info->scratch_bytes);
+    for (uint32_t i = 0; i < e->n_steps; i++) {
+        const HftacStep *step = hft_entry_step(r->m, e, i);
+        if (step->kind != HFTAC_STEP_BARRIER)
+            hft_model_run(r->m, step->function)(&f, 0, step->kind == HFTAC_STEP_MODELS ? (int64_t)r->models : 0);
+    }
 }
 
 static void run_gpu(Run *r, const Device *d, void (*entry)(const Frame f), bool descending)
@@ -324,11 +338,11 @@ static void run_gpu(Run *r, const Device *d, void (*entry)(const Frame f), bool 
 
 static bool run_entry(Run *r, int which, const char *name)
 {
-    const HftacEntry *e = &r->m->entries[which];
+    const HftacEntry *e = hft_model_entry(r->m, (uint32_t)which);
     for (const StandinEntry &s : standin_entries) {
         if (strcmp(s.name, name))
             continue;
-        if (!e->present)
+        if (!e)
             standin_fail(name, "an entry that model.so does not have");
         copy_state(r);
         make_near(r);
@@ -343,67 +357,69 @@ static bool run_entry(Run *r, int which, const char *name)
         compare_orders(r, name);
         return true;
     }
-    if (e->present)
+    if (e)
         standin_fail(name, "an entry that the CUDA text does not have");
     return false;
 }
 
 static void clear_metrics(const Run *r)
 {
-    for (uint32_t i = 0; i < r->m->n_states; i++)
-        if (r->m->states[i].role == HFTAC_ROLE_METRIC)
+    for (uint32_t i = 0; i < r->m->variant->n_states; i++)
+        if (hft_model_state(r->m, i)->role == HFTAC_ROLE_METRIC)
             for (size_t b = 0; b < r->models; b++)
-                memset(r->cpu.state + b * r->m->state_bytes + r->m->states[i].offset, 0, r->m->states[i].bytes);
+                memset(r->cpu.state + b * r->m->variant->state_bytes + hft_model_state(r->m, i)->offset, 0, hft_model_state(r->m, i)->bytes);
 }
 
-static void begin(Run *r, const HftacModel *m)
+static void begin(Run *r, const Model *m)
 {
     r->m = m;
-    r->models = (size_t)m->n_models;
-    if (standin_models != m->n_models || standin_hypers != m->n_hypers || standin_results != m->n_results ||
-        (uint64_t)standin_state_bytes != m->state_bytes)
-        standin_fail(m->name, "model.so and the CUDA text are not of the same program");
+    r->models = (size_t)m->info->n_models;
+    if (standin_models != m->info->n_models || standin_hypers != (int)rows(m, HFTAC_SECTION_HYPERS) || standin_results != (int)m->info->n_results ||
+        (uint64_t)standin_state_bytes != m->variant->state_bytes)
+        standin_fail(text(m, m->info->name), "model.so and the CUDA text are not of the same program");
     r->shared_bytes = (size_t)HF_SHARED;
     r->scratch_bytes = r->models * (size_t)HF_SCRATCH;
-    r->cpu = make_device(r, m->shared_bytes, m->scratch_bytes);
-    r->near = make_device(r, m->shared_bytes, m->scratch_bytes);
+    r->cpu = make_device(r, m->info->shared_bytes, m->info->scratch_bytes);
+    r->near = make_device(r, m->info->shared_bytes, m->info->scratch_bytes);
     r->gpu = make_device(r, r->shared_bytes, r->scratch_bytes);
     r->back = make_device(r, r->shared_bytes, r->scratch_bytes);
-    for (uint32_t i = 0; i < m->n_inputs; i++)
-        r->inputs.push_back(make_input(m, &m->inputs[i]));
+    for (uint32_t i = 0; i < rows(m, HFTAC_SECTION_INPUTS); i++)
+        r->inputs.push_back(make_input(m, hft_model_input(m, i)));
     for (size_t b = 0; b < r->models; b++) {
         r->seeds.push_back(1000 + b);
-        for (uint32_t i = 0; i < m->n_hypers; i++)
-            r->hypers.push_back(m->hypers[i].is_integer ? m->hypers[i].value : m->hypers[i].value * (1 - 0.1 * (double)b));
+        for (uint32_t i = 0; i < rows(m, HFTAC_SECTION_HYPERS); i++) {
+            const HftacHyper *h = hft_model_hyper(m, i);
+            r->hypers.push_back(h->is_integer ? h->value : h->value * (1 - 0.1 * (double)b));
+        }
     }
     r->scalars[HFTAC_SCALAR_EPOCH] = 1;
     r->scalars[HFTAC_SCALAR_EPOCHS] = 3;
     r->scalars[HFTAC_SCALAR_STEPS_PER_EPOCH] = 5;
-    r->scalars[HFTAC_SCALAR_N_VALID] = (double)m->batch;
+    r->scalars[HFTAC_SCALAR_N_VALID] = (double)m->info->batch;
 }
 
 int main(int argc, char **argv)
 {
-    void *handle = argc >= 2 ? dlopen(argv[1], RTLD_NOW) : nullptr;
-    const HftacModel *m = handle ? (const HftacModel *)dlsym(handle, HFTAC_ABI_SYMBOL) : nullptr;
-    if (!m || strcmp(m->magic, HFTAC_ABI_MAGIC))
-        standin_fail(argc >= 2 ? argv[1] : "driver", "not a model.so");
+    Image image;
+    if (argc < 2 || hft_image_open(argv[1], &image))
+        standin_fail(argc >= 2 ? argv[1] : "driver", hftac_last_error());
+    const Model *m = &image.model;
     Run r = {};
     r.tolerance = 2e-5;
     random_state += argc > 2 ? strtoull(argv[2], nullptr, 10) << 20 : 0;
     begin(&r, m);
-    if (!m->entries[HFTAC_ENTRY_INIT].present)
-        standin_fail(m->name, "a model.so without initial values");
-    run_cpu(&r, &r.cpu, &m->entries[HFTAC_ENTRY_INIT]);
+    if (!hft_model_entry(m, HFTAC_ENTRY_INIT))
+        standin_fail(text(m, m->info->name), "a model.so without initial values");
+    run_cpu(&r, &r.cpu, hft_model_entry(m, HFTAC_ENTRY_INIT));
     int entries = 0;
     for (int step = 0; step < 2; step++)
         entries += run_entry(&r, HFTAC_ENTRY_TRAIN, "train");
     clear_metrics(&r);
-    r.scalars[HFTAC_SCALAR_N_VALID] = m->batch > 1 ? (double)(m->batch - 1) : 1;
+    r.scalars[HFTAC_SCALAR_N_VALID] = m->info->batch > 1 ? (double)(m->info->batch - 1) : 1;
     entries += run_entry(&r, HFTAC_ENTRY_EVAL, "eval");
     entries += run_entry(&r, HFTAC_ENTRY_EVAL_END, "eval_end");
     entries += run_entry(&r, HFTAC_ENTRY_PREDICT, "predict");
     if (entries == 0)
-        standin_fail(m->name, "nothing was run");
+        standin_fail(text(m, m->info->name), "nothing was run");
     return r.failed ? 1 : 0;
 }
