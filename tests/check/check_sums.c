@@ -376,12 +376,65 @@ static void check_program(int number)
     }
 }
 
+/* --- how good sums are ------------------------------------------------------------------------------------- */
+
+static const char long_sums[] =
+    "hdl 1\nmodel Case {\n  input x : f32[10000000]\n  input y : f32[1000, 1000]\n"
+    "  output all = sum(x)\n"
+    "  output outer = sum(reshape(x, [10000000, 1]))\n"
+    "  output both = sum(reshape(x, [1250000, 8]))\n"
+    "  output columns = sum(reshape(x, [1250000, 8]), 0)\n"
+    "  output fused = sum(relu(x))\n"
+    "  output m = mean(y)\n  output v = var(y)\n}\n";
+
+static void near(const char *what, int march, const void *got, int n, double want,
+                 double relative)
+{
+    for (int i = 0; i < n; i++)
+        expect(fabs(((const float *)got)[i] - want) <= relative * want,
+               "%s with %s: %.9g, not %.9g", what, marches[march], ((const float *)got)[i],
+               want);
+}
+
+/* 10^7 equal values, and a million of two that lie side by side. */
+static void check_accuracy(void)
+{
+    static const float equal[] = {0.1f, 1.0f / 3, 9991.7f, 1.0000001f};
+    const int n = 10000000, million = 1000000;
+    float *x = malloc((size_t)n * sizeof *x), *y = malloc((size_t)million * sizeof *y);
+    for (int i = 0; i < million; i++)
+        y[i] = (float)(9991 + i % 2);
+    for (int m = 0; m < N_MARCHES; m++) {
+        hftac_array *a = compile_for(long_sums, m, "-O2");
+        for (int k = 0; a && k < 4; k++) {
+            for (int i = 0; i < n; i++)
+                x[i] = equal[k];
+            const double sum = (double)equal[k] * n;
+            feed(a, "x", &(Tensor){.type = HFTAC_F32, .rank = 1, .dims = {n}, .values = x});
+            feed(a, "y", &(Tensor){.type = HFTAC_F32, .rank = 2, .values = y});
+            must(hftac_predict_step(a, 1));
+            near("sum", m, output(a, "all", 0), 1, sum, 1e-6);
+            near("outer sum", m, output(a, "outer", 0), 1, sum, 1e-6);
+            near("sum of rows of 8", m, output(a, "both", 0), 1, sum, 1e-6);
+            near("sum of columns", m, output(a, "columns", 0), 8, sum / 8, 1e-6);
+            near("fused sum", m, output(a, "fused", 0), 1, sum, 1e-6);
+            near("mean", m, output(a, "m", 0), 1, 9991.5, 1e-7);
+            near("variance", m, output(a, "v", 0), 1, 0.25 * million / (million - 1), 1e-6);
+        }
+        if (a)
+            hftac_close(a);
+    }
+    free(x);
+    free(y);
+}
+
 int main(int argc, char **argv)
 {
     (void)argc;
     check_begin(argv[0]);
     for (int i = 0; i < PROGRAMS; i++)
         check_program(i);
+    check_accuracy();
     check_end();
     printf("%d random sums, %d failures\n", PROGRAMS * CASES, failures);
     return failures != 0;
