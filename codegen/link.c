@@ -33,16 +33,19 @@ static void collect(int fd, Text *out)
     }
 }
 
-/* Starts args[0] with its output in a pipe; 0, or the error number. */
-static int start(char *const *args, pid_t *child, int *output)
+/* Starts args[0] with what it says in a pipe, and its standard output there too or, if there is
+ * one, in `to`; 0, or the error number. */
+static int start(char *const *args, int to, pid_t *child, int *output)
 {
     int ends[2];
     if (pipe2(ends, O_CLOEXEC))
         return errno;
     posix_spawn_file_actions_t actions;
     posix_spawn_file_actions_init(&actions);
-    posix_spawn_file_actions_adddup2(&actions, ends[1], STDOUT_FILENO);
+    posix_spawn_file_actions_adddup2(&actions, to < 0 ? ends[1] : to, STDOUT_FILENO);
     posix_spawn_file_actions_adddup2(&actions, ends[1], STDERR_FILENO);
+    if (to >= 0)
+        posix_spawn_file_actions_addchdir_np(&actions, "/proc");
     const int failed = posix_spawnp(child, args[0], &actions, NULL, args, environ);
     posix_spawn_file_actions_destroy(&actions);
     close(ends[1]);
@@ -54,15 +57,14 @@ static int start(char *const *args, pid_t *child, int *output)
 }
 
 /* Runs the command; true if it ended with 0. */
-static bool run(Arena *a, char *const *args, const char **error, bool *tool_missing)
+static bool run(Arena *a, char *const *args, int to, const char **error, bool *tool_missing)
 {
     pid_t child;
     int output = -1;
-    const int failed = start(args, &child, &output);
+    const int failed = start(args, to, &child, &output);
     if (failed) {
         *tool_missing = failed == ENOENT;
-        *error = arena_printf(a, "cannot run %s: %s%s", args[0], strerror(failed),
-                              *tool_missing ? " (it is part of binutils)" : "");
+        *error = arena_printf(a, "cannot run %s: %s", args[0], strerror(failed));
         return false;
     }
     Text said;
@@ -90,8 +92,13 @@ static const char *trimmed(Arena *a, const char *s)
     return arena_strndup(a, s, n);
 }
 
-/* The first n files are objects, the last is the output. */
-static char *const *link_command(Arena *a, const char *linker, int n, const int *fds)
+static const char *memory_path(Arena *a, int fd)
+{
+    return arena_printf(a, "/proc/self/fd/%d", fd);
+}
+
+static char *const *link_command(Arena *a, const char *linker, int n, const int *fds,
+                                 const char *output)
 {
     static const char *const fixed[] = {"-shared",
                                         "-z",
@@ -111,9 +118,9 @@ static char *const *link_command(Arena *a, const char *linker, int n, const int 
     args[k++] = arena_strdup(a, linker);
     for (int i = 0; i < n_fixed; i++)
         args[k++] = arena_strdup(a, fixed[i]);
-    args[k++] = arena_printf(a, "/proc/self/fd/%d", fds[n]);
+    args[k++] = arena_strdup(a, output);
     for (int i = 0; i < n; i++)
-        args[k++] = arena_printf(a, "/proc/self/fd/%d", fds[i]);
+        args[k++] = arena_strdup(a, memory_path(a, fds[i]));
     return args;
 }
 
@@ -159,22 +166,44 @@ static bool read_output(Arena *a, int fd, Text *out, const char **error)
     return false;
 }
 
+/* Links with one linker.  LLVM's cannot write into a file in memory that is named to it: it wants
+ * to make a file beside it.  It, gold and mold write to standard output if the output is "-".
+ * They work in /proc meanwhile, where no file can be called "-": LLVM's would remove it, and GNU ld
+ * would write one. */
+static bool link_with(Arena *a, const char *linker, int n, const int *fds, bool verbose,
+                      const char **error, bool *tool_missing)
+{
+    char *const *args = link_command(a, linker, n, fds, memory_path(a, fds[n]));
+    if (verbose)
+        print_command(args);
+    *tool_missing = false;
+    if (run(a, args, -1, error, tool_missing))
+        return true;
+    const char *ignored; /* the first message is the one that tells */
+    bool also_missing;
+    if (*tool_missing || ftruncate(fds[n], 0))
+        return false;
+    args = link_command(a, linker, n, fds, "-");
+    if (!run(a, args, fds[n], &ignored, &also_missing))
+        return false;
+    if (verbose)
+        print_command(args);
+    return true;
+}
+
 /* GNU ld by its own name first: others replace the file that they are to write. */
 static bool link_files(Arena *a, int n, const int *fds, bool verbose, const char **error,
                        bool *tool_missing)
 {
-    static const char *const linkers[] = {"ld.bfd", "ld"};
-    for (int i = 0; i < 2; i++) {
-        char *const *args = link_command(a, linkers[i], n, fds);
-        if (verbose)
-            print_command(args);
-        *tool_missing = false;
-        if (run(a, args, error, tool_missing))
+    static const char *const linkers[] = {"ld.bfd", "ld", "ld.lld", "ld.gold"};
+    for (size_t i = 0; i < sizeof linkers / sizeof *linkers; i++) {
+        if (link_with(a, linkers[i], n, fds, verbose, error, tool_missing))
             return true;
         if (!*tool_missing)
             break;
     }
-    *error = trimmed(a, *error);
+    *error = *tool_missing ? "cannot run ld: No such file or directory (it is part of binutils)"
+                           : trimmed(a, *error);
     return false;
 }
 
