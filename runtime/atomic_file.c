@@ -2,7 +2,8 @@
  *
  * It is written without a name (O_TMPFILE), synced, and then given its name: by a link if the
  * name is free, else by a link to a name beside it and a rename over the old file.  Without
- * O_TMPFILE or /proc the name beside it is there from the start. */
+ * O_TMPFILE or /proc the name beside it is there from the start.  While it has such a name it is
+ * locked; what a killed process left is removed when the next file is created (left_over.c). */
 #include "runtime/atomic_file.h"
 
 #include <errno.h>
@@ -11,12 +12,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/random.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "runtime/error.h"
+#include "runtime/left_over.h"
 
 enum {
     TRIES = 100,
@@ -57,6 +60,15 @@ char *hft_folder_of(const char *path)
     return slash ? strndup(path, slash == path ? 1 : (size_t)(slash - path)) : strdup(".");
 }
 
+char *hft_join(const char *a, const char *b)
+{
+    const size_t bytes = strlen(a) + strlen(b) + 2;
+    char *path = malloc(bytes);
+    if (path)
+        snprintf(path, bytes, "%s/%s", a, b);
+    return path;
+}
+
 static void file_free(AtomicFile *f)
 {
     if (f->fd >= 0)
@@ -85,8 +97,10 @@ static bool open_unnamed(AtomicFile *f)
 {
     char path[PROC_PATH_BYTES];
     f->fd = open(f->folder, O_WRONLY | O_TMPFILE | O_CLOEXEC, 0666);
-    if (f->fd >= 0 && access(proc_path(f, path), F_OK) == 0)
+    if (f->fd >= 0 && access(proc_path(f, path), F_OK) == 0) {
+        flock(f->fd, LOCK_SH | LOCK_NB); /* for the name that it may get; see left_over.c */
         return true;
+    }
     if (f->fd >= 0)
         close(f->fd);
     f->fd = -1;
@@ -99,8 +113,12 @@ static bool open_named(AtomicFile *f)
     for (int i = 0; i < TRIES; i++) {
         new_temporary(f);
         f->fd = open(f->temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-        if (f->fd >= 0 || errno != EEXIST)
+        if (f->fd < 0 && errno == EEXIST)
+            continue;
+        if (f->fd < 0 || hft_left_claim(f->temporary, f->fd))
             break;
+        close(f->fd);
+        f->fd = -1;
     }
     return f->named = f->fd >= 0;
 }
@@ -144,6 +162,7 @@ hftac_status hft_file_create(const char *path, AtomicFile **out)
     hftac_status s = file_new(target_of(path), &f);
     if (s)
         return s;
+    hft_left_remove(f->folder, NULL, NULL);
     if (!open_unnamed(f) && !open_named(f)) {
         s = hft_fail_file(path, "cannot write", errno);
         file_free(f);
@@ -213,12 +232,14 @@ static int put_in_place(AtomicFile *f)
     return -1;
 }
 
-/* Some file systems tell only at close that there was no room. */
+/* Some file systems tell only at close that there was no room.  A file with a temporary name stays
+ * open, because it is to stay locked: closing a second descriptor tells as much. */
 static int close_file(AtomicFile *f)
 {
-    const int fd = f->fd;
-    f->fd = -1;
-    return close(fd);
+    const int fd = f->named ? fcntl(f->fd, F_DUPFD_CLOEXEC, 0) : f->fd;
+    if (!f->named)
+        f->fd = -1;
+    return fd < 0 ? -1 : close(fd);
 }
 
 hftac_status hft_file_commit(AtomicFile *f)

@@ -8,7 +8,9 @@ typedef struct AtomicFile AtomicFile;
 
 /* Opens a file without a name in the folder of `path`, which must be new or a regular file (a
  * link's end is what is replaced).  A process that is killed leaves nothing; where the file
- * system has no files without a name, it has a name that nobody can guess. */
+ * system has no files without a name, it has a name that nobody can guess.  One that is killed
+ * in the moment of replacing an old file, or there, leaves such a name; the next call for the same
+ * folder removes it. */
 hftac_status hft_file_create(const char *path, AtomicFile **file);
 /* Opens `path` itself, which must be new: for a folder that nobody looks into yet. */
 hftac_status hft_file_create_plain(const char *path, AtomicFile **file);
@@ -30,6 +32,8 @@ enum {
 void hft_temporary_name(char name[TEMPORARY_BYTES]);
 /* Syncs a folder; some file systems cannot, which is no error. */
 void hft_sync_folder(const char *folder);
+/* a/b; malloc'd, NULL without memory. */
+char *hft_join(const char *a, const char *b);
 /* The folder part of `path`, "." if it has none; malloc'd, NULL without memory. */
 char *hft_folder_of(const char *path);
 

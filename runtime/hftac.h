@@ -439,8 +439,14 @@ HFTAC_TRY hftac_predict_to_file(hftac_array *array, hftac_data *data, const char
 
 /* ---- Files ---- */
 
+/* The library leaves signals to the program.  Where a file grows beyond the process's size limit
+ * (RLIMIT_FSIZE) the kernel sends SIGXFSZ, which ends a program that has not ignored it, without
+ * harm to what stood there; one that ignores it gets HFTAC_FILE. */
+
 /* Parameters and buffers in PyTorch's key names and layouts.  The file is written without a
- * name, synced, and then takes the place of what stood there, which survives any failure. */
+ * name, synced, and then takes the place of what stood there, which survives any failure.  A
+ * process killed in the moment of replacing an old file leaves a file called .hftac-...
+ * beside it, which the next write into that folder removes. */
 HFTAC_TRY hftac_save_model(hftac_array *array, int32_t model, const char *path);
 /* Every model in use as DIR/model-000.safetensors, ..., and hyper-parameters and seeds as
  * DIR/hypers.json.  Makes DIR if need be.

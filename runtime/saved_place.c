@@ -20,15 +20,6 @@
 
 static const char new_name[] = HFT_TEMPORARY_PREFIX "new", list_name[] = "members";
 
-char *hft_join(const char *a, const char *b)
-{
-    const size_t bytes = strlen(a) + strlen(b) + 2;
-    char *path = malloc(bytes);
-    if (path)
-        snprintf(path, bytes, "%s/%s", a, b);
-    return path;
-}
-
 bool hft_each_entry(const char *folder, SetVisit *visit, void *context)
 {
     DIR *d = opendir(folder);

@@ -4,8 +4,6 @@
 
 #include "runtime/saved_set.h"
 
-/* a/b; malloc'd, NULL without memory. */
-char *hft_join(const char *a, const char *b);
 /* Calls `visit` for every entry but . and .. until it returns false; false if it did, or if the
  * folder cannot be read (errno). */
 typedef bool SetVisit(void *context, const char *folder, const char *name);

@@ -2,7 +2,7 @@
  * exchange and in place (saved_place.c).
  *
  * The folder that a set is written into is locked (flock) as long as its process lives.  One
- * that nobody locks was left by a killed process; the next save removes it. */
+ * that nobody locks was left by a killed process; the next save removes it (left_over.c). */
 #include "runtime/saved_set.h"
 
 #include <errno.h>
@@ -10,12 +10,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/xattr.h>
 #include <unistd.h>
 
 #include "runtime/error.h"
+#include "runtime/left_over.h"
 #include "runtime/saved_place.h"
 
 enum {
@@ -65,13 +65,6 @@ static bool can_exchange(const char *folder, const char *parent, SetMember *is_m
 
 /* ---- The new set's folder ---- */
 
-static bool names_file(const char *path, int fd)
-{
-    struct stat a, b;
-    return stat(path, &a) == 0 && fstat(fd, &b) == 0 && a.st_dev == b.st_dev &&
-           a.st_ino == b.st_ino;
-}
-
 /* A locked folder of a fresh name in `where`; errno on failure.  Between mkdir and flock another
  * process may take it for a left one: then the next name is tried. */
 static bool stage(SavedSet *s, const char *where)
@@ -87,39 +80,29 @@ static bool stage(SavedSet *s, const char *where)
             break;
         }
         s->lock = open(s->staged, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-        if (s->lock >= 0 && flock(s->lock, LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
-            close(s->lock);
-            continue;
-        }
-        if (s->lock >= 0 && names_file(s->staged, s->lock))
+        if (s->lock >= 0 && hft_left_claim(s->staged, s->lock))
             return true;
+        if (s->lock < 0 && errno != ENOENT) {
+            const int error = errno;
+            rmdir(s->staged);
+            errno = error;
+            break;
+        }
         if (s->lock >= 0)
             close(s->lock);
     }
+    const int error = errno;
     free(s->staged);
     s->staged = NULL;
     s->lock = -1;
+    errno = error;
     return false;
 }
 
-static bool is_temporary(const char *name)
-{
-    const size_t n = sizeof HFT_TEMPORARY_PREFIX - 1;
-    return strncmp(name, HFT_TEMPORARY_PREFIX, n) == 0 && strlen(name + n) == RANDOM_DIGITS &&
-           strspn(name + n, "0123456789abcdef") == RANDOM_DIGITS;
-}
-
-static bool remove_left(void *context, const char *folder, const char *name)
+static void remove_left(void *context, const char *path)
 {
     SetMember *const *is_member = context;
-    char *path = is_temporary(name) ? hft_join(folder, name) : NULL;
-    const int fd = path ? open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC) : -1;
-    if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0 && names_file(path, fd))
-        hft_set_remove(path, *is_member);
-    if (fd >= 0)
-        close(fd);
-    free(path);
-    return true;
+    hft_set_remove(path, *is_member);
 }
 
 /* ---- Beginning ---- */
@@ -163,9 +146,9 @@ static hftac_status stage_somewhere(SavedSet *s, const char *folder)
     char *parent = hft_folder_of(s->folder);
     if (!parent)
         return hft_fail_memory("a path", strlen(folder));
-    hft_each_entry(parent, remove_left, &s->is_member);
+    hft_left_remove(parent, remove_left, &s->is_member);
     if (s->exists)
-        hft_each_entry(s->folder, remove_left, &s->is_member);
+        hft_left_remove(s->folder, remove_left, &s->is_member);
     if (!s->exists || can_exchange(s->folder, parent, s->is_member))
         s->beside = stage(s, parent);
     int error = errno;

@@ -1,8 +1,10 @@
 /* Saved sets: which way they take, what stays and what goes, and what a killed process leaves. */
 #include <dirent.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <sys/file.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -185,6 +187,68 @@ static void test_left_behind(hftac_array *a)
     CHECK(!exists(alive) && exists(other));
 }
 
+/* The same for single files: only regular ones of this user's with one name that nobody locks. */
+static void test_left_files(hftac_array *a)
+{
+    const char *dead = in_folder(".hftac-00000000000000d1"),
+               *alive = in_folder(".hftac-00000000000000a1"),
+               *pipe = in_folder(".hftac-00000000000000f1"),
+               *twin = in_folder(".hftac-00000000000000b1"),
+               *link = in_folder(".hftac-00000000000000c1"),
+               *other = in_folder(".hftac-00000000000000G1");
+    write_bytes(dead, "x", 1);
+    write_bytes(alive, "x", 1);
+    write_bytes(other, "x", 1);
+    write_bytes(in_folder("twin"), "x", 1);
+    CHECK(linkat(AT_FDCWD, in_folder("twin"), AT_FDCWD, twin, 0) == 0);
+    CHECK(symlink(other, link) == 0 && mkfifo(pipe, 0600) == 0);
+    const int lock = open(alive, O_RDONLY | O_CLOEXEC);
+    CHECK(lock >= 0 && flock(lock, LOCK_SH) == 0);
+    OK(hftac_save_model(a, 0, in_folder("one.safetensors")));
+    CHECK(!exists(dead) && exists(alive) && exists(pipe) && exists(twin) && exists(other) &&
+          exists(link));
+    close(lock);
+    OK(hftac_save_model(a, 0, in_folder("one.safetensors")));
+    CHECK(!exists(alive) && exists(pipe) && exists(twin) && exists(other) && exists(link));
+    write_bytes(dead, "x", 1);
+    OK(hftac_save(a, in_folder("swept")));
+    CHECK(!exists(dead));
+    unlink(pipe);
+    unlink(twin);
+    unlink(link);
+    unlink(other);
+}
+
+/* Saving where a file may have at most 64 bytes, with SIGXFSZ left alone or ignored; the status. */
+static int save_limited(const char *set, void (*how)(int))
+{
+    const pid_t child = fork();
+    if (child == 0) {
+        hftac_array *b = NULL;
+        signal(SIGXFSZ, how);
+        if (hftac_open(model_path, &(hftac_options){.threads = 1}, &b) ||
+            setrlimit(RLIMIT_FSIZE, &(struct rlimit){64, 64}))
+            _exit(100);
+        _exit((int)hftac_save(b, set));
+    }
+    int status = -1;
+    CHECK(child > 0 && waitpid(child, &status, 0) == child);
+    return status;
+}
+
+/* The library leaves signals to the program, as hftac.h says; the old set stays either way. */
+static void test_size_limit(hftac_array *a)
+{
+    const char *set = in_folder("limited");
+    OK(hftac_save(a, set));
+    const int ignored = save_limited(set, SIG_IGN), left = save_limited(set, SIG_DFL);
+    CHECK(WIFEXITED(ignored) && WEXITSTATUS(ignored) == HFTAC_FILE);
+    CHECK(WIFSIGNALED(left) && WTERMSIG(left) == SIGXFSZ);
+    check_set(a, set, 0);
+    OK(hftac_save(a, set));
+    check_set(a, set, 0);
+}
+
 /* Killed between the step and the last move: half of the members have moved, an old one that the
  * new set lacks is still there.  Loading sees the new set, saving clears up. */
 static void test_half_moved(hftac_array *a)
@@ -212,9 +276,9 @@ static void test_half_moved(hftac_array *a)
 
 void test_sets(void)
 {
-    void (*const tests[])(hftac_array *) = {test_exchange,   test_in_place,
-                                            test_here,       test_left_behind,
-                                            test_half_moved, test_closed_parent};
+    void (*const tests[])(hftac_array *) = {
+        test_exchange,   test_in_place,      test_here,       test_left_behind,
+        test_half_moved, test_closed_parent, test_left_files, test_size_limit};
     for (size_t i = 0; i < sizeof tests / sizeof tests[0]; i++) {
         hftac_array *a = open_fake(1);
         tests[i](a);
