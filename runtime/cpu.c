@@ -35,17 +35,23 @@ static bool has_feature(const char *flags, const char *w, size_t n)
     return false;
 }
 
-/* The first "flags" line of /proc/cpuinfo (malloc'ed), or NULL. */
-static char *read_flags(void)
+static const char cpu_info[] = "/proc/cpuinfo";
+
+/* The first "flags" line of /proc/cpuinfo (malloc'ed), or NULL with the error's number: 0 if
+ * there is none to be had on this machine. */
+static char *read_flags(int *error)
 {
-    FILE *f = fopen("/proc/cpuinfo", "re");
+    FILE *f = fopen(cpu_info, "re");
+    *error = f || errno == ENOENT ? 0 : errno;
     if (!f)
         return NULL;
     char *line = NULL;
     size_t capacity = 0;
     bool found = false;
+    errno = 0;
     while (!found && getline(&line, &capacity, f) > 0)
         found = strncmp(line, "flags", 5) == 0 && strchr(line, ':');
+    *error = found || feof(f) ? 0 : errno;
     fclose(f);
     if (!found) {
         free(line);
@@ -60,10 +66,13 @@ hftac_status hft_cpu_check(const char *path, const char *features)
 {
     if (!features[strspn(features, " ")])
         return HFTAC_OK;
-    char *flags = read_flags();
+    int error;
+    char *flags = read_flags(&error);
+    if (!flags && error)
+        return hft_fail_file(cpu_info, "cannot read", error);
     if (!flags)
-        return hft_fail(HFTAC_CPU, "%s: cannot learn this CPU's features from /proc/cpuinfo",
-                        path);
+        return hft_fail(HFTAC_CPU, "%s: cannot learn this CPU's features from %s", path,
+                        cpu_info);
     char missing[256] = "";
     size_t used = 0;
     for (const char *p = features; *p;) {

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "runtime/error.h"
+#include "runtime/json_text.h"
 #include "runtime/safetensors.h"
 
 enum {
@@ -82,19 +83,22 @@ static json_t *header_json(const StTensor *tensors, int32_t n, const char *const
 /* Length, header, blanks up to a multiple of 8. */
 static hftac_status write_header(StWriter *w, json_t *header)
 {
-    const size_t n = json_dumpb(header, NULL, 0, JSON_COMPACT), padded = (n + 7) / 8 * 8;
-    char *text = n ? malloc(LENGTH_BYTES + padded) : NULL;
-    if (!text)
-        return hft_fail_memory("a file's header", padded);
-    const uint64_t length = padded;
-    memcpy(text, &length, sizeof length);
+    size_t n;
+    char *text = hft_json_text(header, JSON_COMPACT, &n);
+    const size_t padded = (n + 7) / 8 * 8;
+    char *bytes = text ? malloc(LENGTH_BYTES + padded) : NULL;
     hftac_status s = HFTAC_OK;
-    if (json_dumpb(header, text + LENGTH_BYTES, n, JSON_COMPACT) != n)
+    if (bytes) {
+        const uint64_t length = padded;
+        memcpy(bytes, &length, sizeof length);
+        memcpy(bytes + LENGTH_BYTES, text, n);
+        memset(bytes + LENGTH_BYTES + n, ' ', padded - n);
+        s = hft_file_write(w->file, 0, bytes, LENGTH_BYTES + padded);
+    } else {
         s = hft_fail_memory("a file's header", padded);
-    memset(text + LENGTH_BYTES + n, ' ', padded - n);
-    if (!s)
-        s = hft_file_write(w->file, 0, text, LENGTH_BYTES + padded);
+    }
     w->data_begin = LENGTH_BYTES + padded;
+    free(bytes);
     free(text);
     return s;
 }

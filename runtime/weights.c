@@ -10,6 +10,7 @@
 
 #include "runtime/array.h"
 #include "runtime/door.h"
+#include "runtime/json_text.h"
 #include "runtime/safetensors.h"
 #include "runtime/saved_set.h"
 
@@ -155,10 +156,11 @@ static hftac_status write_hypers(const hftac_array *a, const Slots *slots, Atomi
     for (int32_t i = 0; ok && i < slots->n; i++)
         ok = json_array_append_new(models, model_json(a, slot_of(slots, i))) == 0;
     json_t *all = ok ? json_pack("{s:s, s:O}", "model", a->about.name, "models", models) : NULL;
-    char *text = all ? json_dumps(all, JSON_INDENT(2) | JSON_REAL_PRECISION(17)) : NULL;
+    size_t n;
+    char *text = hft_json_text(all, JSON_INDENT(2) | JSON_REAL_PRECISION(17), &n);
     hftac_status s = HFTAC_OK;
     if (text) {
-        s = hft_file_put(file, text, strlen(text));
+        s = hft_file_put(file, text, n);
     } else {
         hft_file_abort(file);
         s = hft_fail_memory("hypers.json", 0);

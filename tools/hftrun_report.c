@@ -1,5 +1,6 @@
 /* What hftrun tells: progress on stderr, logs in files, the table on stdout. */
 #include "tools/hftrun.h"
+#include "tools/hftrun_json.h"
 
 #include <errno.h>
 #include <jansson.h>
@@ -53,17 +54,6 @@ static bool shown_model(const Report *r, int model)
 
 /* ---- Logs ---- */
 
-static void put_number(json_t *object, const char *key, double v)
-{
-    if (isfinite(v)) {
-        json_object_set_new(object, key, json_real(v));
-    } else {
-        json_object_set_new(object, key, json_null());
-        if (isnan(v))
-            json_object_set_new(object, "nan", json_true());
-    }
-}
-
 void report_problem(Report *r, int code, const char *fmt, ...)
 {
     va_list ap;
@@ -93,8 +83,8 @@ static void give_up_log(Report *r, FILE **log, const char *path)
 
 static void log_line(Report *r, json_t *object)
 {
-    if (r->log && (json_dumpf(object, r->log, JSON_COMPACT | JSON_REAL_PRECISION(9)) ||
-                   fputc('\n', r->log) == EOF || fflush(r->log)))
+    if (r->log &&
+        (!json_print(object, JSON_COMPACT | JSON_REAL_PRECISION(9), r->log) || fflush(r->log)))
         give_up_log(r, &r->log, r->o->log);
     json_decref(object);
 }
@@ -103,8 +93,8 @@ static json_t *hypers_json(const Report *r, int model)
 {
     json_t *object = json_object();
     for (int h = 0; h < r->h->n_hypers; h++)
-        put_number(object, hftac_describe_hyper(r->a, h)->name,
-                   r->h->value[model * r->h->n_hypers + h]);
+        json_put_number(&object, hftac_describe_hyper(r->a, h)->name,
+                        r->h->value[model * r->h->n_hypers + h]);
     return object;
 }
 
@@ -116,15 +106,15 @@ static void log_header(Report *r, int argc, char **argv)
                   r->about->models, "seed", (json_int_t)r->o->seed);
     json_t *command = json_array(), *models = json_array();
     for (int i = 0; i < argc; i++)
-        json_array_append_new(command, json_string(argv[i]));
+        json_append(&command, json_text(argv[i]));
     for (int b = 0; b < r->about->models; b++) {
         uint64_t seed;
         check(hftac_get_seed(r->a, b, &seed));
-        json_array_append_new(models, json_pack("{s:i, s:I, s:o}", "model", b, "seed",
-                                                (json_int_t)seed, "hypers", hypers_json(r, b)));
+        json_append(&models, json_pack("{s:i, s:I, s:o}", "model", b, "seed", (json_int_t)seed,
+                                       "hypers", hypers_json(r, b)));
     }
-    json_object_set_new(object, "command", command);
-    json_object_set_new(object, "slots", models);
+    json_put(&object, "command", command);
+    json_put(&object, "slots", models);
     log_line(r, object);
 }
 
@@ -276,8 +266,8 @@ static void log_metric(Report *r, int64_t epoch, int model, Split split, int met
         return;
     json_t *object = json_pack("{s:s, s:I, s:i}", "event", split_text[split], "epoch",
                                (json_int_t)epoch, "model", model);
-    json_object_set_new(object, "state", json_string(state_text(r, model)));
-    put_number(object, name, v);
+    json_put(&object, "state", json_text(state_text(r, model)));
+    json_put_number(&object, name, v);
     log_line(r, object);
 }
 
@@ -422,16 +412,17 @@ static void table_json(Report *r, const int *rank, int n)
             json_t *values = json_object();
             for (int m = 0; m < r->about->n_metrics; m++)
                 if (metric_shown(r, (Split)s, m))
-                    put_number(values, hftac_describe_metric(r->a, m)->name,
-                               *cell(r, (Split)s, b, m));
+                    json_put_number(&values, hftac_describe_metric(r->a, m)->name,
+                                    *cell(r, (Split)s, b, m));
             if (r->seen[s])
-                json_object_set(row, split_text[s], values);
-            json_decref(values);
+                json_put(&row, split_text[s], values);
+            else
+                json_decref(values);
         }
-        json_array_append_new(rows, row);
+        json_append(&rows, row);
     }
-    json_dumpf(rows, stdout, JSON_INDENT(1) | JSON_REAL_PRECISION(9));
-    putchar('\n');
+    if (!json_print(rows, JSON_INDENT(1) | JSON_REAL_PRECISION(9), stdout))
+        report_problem(r, EXIT_FILE, "cannot write to standard output: %s", strerror(errno));
     json_decref(rows);
 }
 
@@ -478,7 +469,7 @@ void report_table(Report *r, const char *interrupted)
     json_t *object = json_pack("{s:s, s:f}", "event", interrupted ? interrupted : "end",
                                "seconds", now() - r->started);
     if (n)
-        json_object_set_new(object, "best", json_integer(rank[0]));
+        json_put(&object, "best", json_integer(rank[0]));
     log_line(r, object);
     free(rank);
     if (stdout_failed())
@@ -566,14 +557,9 @@ static json_t *shape_json(const char *name, hftac_type type, int rank, const int
 {
     json_t *list = json_array();
     for (int i = 0; i < rank; i++)
-        json_array_append_new(list, json_integer((json_int_t)dims[i]));
+        json_append(&list, json_integer((json_int_t)dims[i]));
     return json_pack("{s:s, s:s, s:o}", "name", name, "type", hftac_type_text(type), "shape",
                      list);
-}
-
-static json_t *text_json(const char *text)
-{
-    return text ? json_string(text) : json_null();
 }
 
 static void info_json(const hftac_array *a, const hftac_description *d)
@@ -583,24 +569,23 @@ static void info_json(const hftac_array *a, const hftac_description *d)
     for (int i = 0; i < d->n_inputs; i++) {
         const hftac_input_description *in = hftac_describe_input(a, i);
         json_t *row = shape_json(in->name, in->type, in->rank, in->dims);
-        json_object_set_new(row, "target", json_boolean(in->is_target));
-        json_object_set_new(row, "each", json_boolean(in->is_each));
-        json_array_append_new(inputs, row);
+        json_put(&row, "target", json_boolean(in->is_target));
+        json_put(&row, "each", json_boolean(in->is_each));
+        json_append(&inputs, row);
     }
     for (int i = 0; i < d->n_hypers; i++)
-        json_array_append_new(hypers,
-                              json_pack("{s:s, s:f}", "name", hftac_describe_hyper(a, i)->name,
-                                        "default", hftac_describe_hyper(a, i)->value));
+        json_append(&hypers, json_pack("{s:s, s:f}", "name", hftac_describe_hyper(a, i)->name,
+                                       "default", hftac_describe_hyper(a, i)->value));
     for (int i = 0; i < d->n_params; i++) {
         const hftac_param_description *p = hftac_describe_param(a, i);
         if (p->role == HFTAC_PARAMETER || p->role == HFTAC_BUFFER)
-            json_array_append_new(params, shape_json(p->name, p->type, p->rank, p->dims));
+            json_append(&params, shape_json(p->name, p->type, p->rank, p->dims));
     }
     for (int i = 0; i < d->n_metrics; i++)
-        json_array_append_new(metrics, json_string(hftac_describe_metric(a, i)->name));
+        json_append(&metrics, json_text(hftac_describe_metric(a, i)->name));
     for (int i = 0; i < d->n_outputs; i++) {
         const hftac_output_description *out = hftac_describe_output(a, i);
-        json_array_append_new(outputs, shape_json(out->name, out->type, out->rank, out->dims));
+        json_append(&outputs, shape_json(out->name, out->type, out->rank, out->dims));
     }
     json_t *all = json_pack(
         "{s:s, s:s, s:s, s:i, s:I, s:I, s:I, s:o, s:o, s:o, s:o, s:o}", "name", d->name,
@@ -608,10 +593,10 @@ static void info_json(const hftac_array *a, const hftac_description *d)
         (json_int_t)d->batch, "epochs", (json_int_t)d->epochs, "state_bytes_per_model",
         (json_int_t)d->state_bytes_per_model, "inputs", inputs, "hypers", hypers, "parameters",
         params, "metrics", metrics, "outputs", outputs);
-    json_object_set_new(all, "evaluate_whole", text_json(d->evaluate_whole));
-    json_object_set_new(all, "predict_whole", text_json(d->predict_whole));
-    json_dumpf(all, stdout, JSON_INDENT(1));
-    putchar('\n');
+    json_put(&all, "evaluate_whole", json_text(d->evaluate_whole));
+    json_put(&all, "predict_whole", json_text(d->predict_whole));
+    if (!json_print(all, JSON_INDENT(1), stdout))
+        die(EXIT_FILE, "cannot write to standard output: %s", strerror(errno));
     json_decref(all);
 }
 

@@ -308,15 +308,60 @@ def failing_calls(most):
         for k in spread(count_calls(kind, *SAVE), most // 2 if action == "short" else most // 4):
             fill_set()
             ended = run(*SAVE, fault="%s:%d:%s" % (kind, k, action))
-            stream = action == "EINTR" and kind == "write" and ended.code == 3 and "cannot write 's." in ended.err
+            # No handler of hftrun interrupts calls (SA_RESTART), so a stream that says EINTR is a broken one; it is told.
+            stream = action == "EINTR" and kind == "write" and ended.code == 3 and "Interrupted" in ended.err
             holds("%s %d: %s does not matter" % (kind, k, action), stream or ended.code == 0 and content("s") == new, ended)
+
+
+def whole_log(data):
+    """What the log says, but for times; None if a line is no JSON."""
+    try:
+        return [dict(json.loads(line), seconds=0) for line in data.splitlines()]
+    except ValueError:
+        return None
+
+
+def failing_allocations(most):
+    """Told, or harmless: never a set, a log or a table that lacks something."""
+    run(*SAVE)
+    new, log, csv = content("s"), whole_log(read("s.log")), read("s.csv")
+    fill_set()
+    old = content("s")
     calls = count_calls("alloc", *SAVE)
-    for k in spread(calls, 2 * most):
+    for k in spread(calls, most):
         fill_set()
+        write("s.log", b""), write("s.csv", b"")
         ended = run(*SAVE, fault="alloc:%d:ENOMEM" % k)
         what = "allocation %d of %d failing" % (k, calls)
+        now, said = content("s"), whole_log(read("s.log"))
         holds(what + " is told", ended.code == 0 or ended.code in (1, 3) and "error" in ended.err, ended)
-        holds(what + ": the old set or the new one", content("s") in (old, new), ended, names("s"))
+        # where training stopped at it, what was trained until then is saved
+        between = ended.code and now["hypers.json"] == new["hypers.json"] and sorted(now) == sorted(new) and loads("s")
+        holds(what + ": the old set or the new one", between or now in (old, new), ended, names("s"))
+        holds(what + ": exit 0 only with all of it",
+              ended.code or now == new and said == log and read("s.csv") == csv, ended, read("s.log"))
+        holds(what + ": every line of the log is whole", said is not None and all(l in log or ended.code for l in said), said)
+    for c, at_most in (([HFTRUN, "--info", "--json", "m.so"], 1000), ([HFTRUN, "-q", "m.so", *DATA, "--json"], most)):
+        good = run(*c)
+        calls = count_calls("alloc", *c)
+        for k in spread(calls, at_most):
+            ended = run(*c, fault="alloc:%d:ENOMEM" % k)
+            holds("%s, allocation %d of %d failing: exit 3, or all of it" % (c[1], k, calls),
+                  ended.out == good.out if ended.code == 0 else ended.code == 3 and "error" in ended.err, ended)
+    c = [HFTRUN, "-q", "m.so", "--save", "j"]
+    run(*c, "--hyper", "lr=0.7")
+    other = content("j")
+    run(*c)
+    good = content("j")
+    holds("the two sets differ", good != other)
+    calls = count_calls("alloc", *c)
+    for k in spread(calls, 1000):
+        write("j/hypers.json", other["hypers.json"])
+        old = content("j")
+        ended = run(*c, fault="alloc:%d:ENOMEM" % k)
+        holds("saving, allocation %d of %d failing: exit 3, or all of it" % (k, calls),
+              content("j") == good if ended.code == 0 else ended.code == 3 and content("j") == old and "error" in ended.err,
+              ended, content("j")["hypers.json"])
 
 
 def signals_at_calls(most):
@@ -417,6 +462,28 @@ def kill_moments(n):
 
 # ---- hftac ----
 
+def killed_single():
+    """Killed at every step of replacing one file, which the next run clears up."""
+    run(HFTRUN, "-q", "m.so", "--save", "one")
+    predict = [HFTRUN, "-q", "m.so", "--load", "one", "--test", "d.safetensors", "--predict", "file.out"]
+    for what, faults, output, command in (("hftrun --predict", ("kill", "INT2"), "file.out", predict),
+                                          ("hftac", ("kill",), "file.so", [HFTAC, "-q", "m.hdl", "-O0", "-o", "file.so"])):
+        run(*command)
+        new, kept, left = read(output), sorted(set(names()) | {"calls"}), 0
+        calls = count_calls("rename", *command)
+        for k in range(1, calls + 1):
+            for fault in faults:
+                write(output, b"old")
+                ended = run(*command, fault="rename:%d:%s" % (k, fault))
+                holds("%s, %s at step %d: the old file or the new one" % (what, fault, k),
+                      ended.code != 0 and read(output) in (b"old", new), ended)
+                left += names() != kept
+                ended = run(*command)
+                holds("%s, %s at step %d: the next run works" % (what, fault, k), ended.code == 0 and read(output) == new, ended)
+                clean("%s, %s at step %d" % (what, fault, k), kept)
+        holds(what + ": there was something to clear up", calls >= 3 and left, calls, left)
+
+
 def compiler(most):
     compile_it = [HFTAC, "-q", "m.hdl", "-B", "3", "-O0", "-o", "c.so"]
     run(HFTAC, "-q", "m.hdl", "-B", "2", "-O0", "-o", "c.so")
@@ -443,7 +510,7 @@ def compiler(most):
             ended = run(*compile_it, fault="%s:%d:%s" % (kind, k, action))
             holds("hftac, %s %d: %s does not matter" % (kind, k, action), ended.code == 0 and read("c.so") == new, ended)
     calls = count_calls("alloc", *compile_it)
-    for k in spread(calls, 3 * most):
+    for k in spread(calls, 1000 if most > 100 else 8):
         write("c.so", old)
         ended = run(*compile_it, fault="alloc:%d:ENOMEM" % k)
         holds("hftac, allocation %d of %d failing" % (k, calls),
@@ -491,9 +558,11 @@ def main():
         timed("standard output", standard_output)
         timed("signals", signals)
         timed("failing calls", failing_calls, wide)
+        timed("allocations", failing_allocations, 2 * wide)
         timed("signals at calls", signals_at_calls, wide)
         for way in ("exchange", "other", "cannot"):
             timed("killed " + way, killed, way, 2 * wide)
+        timed("killed single", killed_single)
         timed("moments", kill_moments, MOMENTS)
         timed("hftac", compiler, wide // 3)
         timed("size limit", size_limit)
