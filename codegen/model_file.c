@@ -6,6 +6,7 @@
 
 #include <string.h>
 
+#include "ir/support/map.h"
 #include "runtime/model_abi.h"
 
 typedef struct Section {
@@ -18,6 +19,7 @@ typedef struct Writer {
     const Plan *plan;
     const Module *module;
     Section section[HFTAC_N_SECTIONS]; /* by tag */
+    Map *place_numbers;                /* by buffer */
 } Writer;
 
 /* The same numbers in ir/ and in the file. */
@@ -228,13 +230,79 @@ static const char *source_of(const Writer *w, const Node *n)
     return arena_printf(w->arena, "%s:%u", path, line);
 }
 
+#define SAME(NAME) static_assert((int)BUF_##NAME == (int)HFTAC_PLACE_##NAME, "places");
+SAME(STATE)
+SAME(INPUT)
+SAME(HYPER)
+SAME(SCALAR)
+SAME(SEED)
+SAME(CONST)
+SAME(SHARED)
+SAME(SCRATCH)
+SAME(RESULT)
+SAME(OUTPUT)
+#undef SAME
+
+/* Memory of its own; doubles are told apart by their number. */
+static HftacPlace whole_place(const Buffer *b, int address)
+{
+    HftacPlace row = {.space = (uint32_t)b->space, .index = (uint32_t)b->index};
+    row.model_bytes = b->per_model ? b->model_bytes : 0;
+    switch (b->space) {
+    case BUF_STATE:
+    case BUF_SHARED:
+    case BUF_SCRATCH:
+        row.offset = b->offset;
+        break;
+    case BUF_HYPER:
+    case BUF_SCALAR:
+    case BUF_RESULT:
+        row.offset = (int64_t)sizeof(double) * b->index;
+        break;
+    case BUF_CONST:
+        row.index = (uint32_t)address;
+        break;
+    case BUF_INPUT:
+    case BUF_SEED:
+    case BUF_OUTPUT:
+        break;
+    }
+    return row;
+}
+
+/* The place's number; those that it is a part of stand in front of it. */
+static uint32_t put_place(Writer *w, const Buffer *b, int address)
+{
+    const int same = map_get(w->place_numbers, b);
+    if (same >= 0)
+        return (uint32_t)same;
+    HftacPlace row = b->base ? (HftacPlace){.space = HFTAC_PLACE_PART,
+                                            .base = put_place(w, b->base, address),
+                                            .depth = (uint32_t)b->depth,
+                                            .offset = b->shift,
+                                            .step = b->step}
+                             : whole_place(b, address);
+    if (b->base)
+        row.turn = b->turn ? put_place(w, b->turn, address) : row.base;
+    const uint32_t at = put(w, HFTAC_SECTION_PLACES, &row, sizeof row);
+    map_set(w->place_numbers, b, (int)at);
+    return at;
+}
+
 static uint32_t put_kernel(Writer *w, const Kernel *k, const KernelCode *code)
 {
+    const uint32_t first = count_rows(w, HFTAC_SECTION_LISTS);
+    for (int i = 0; i < code->n_places; i++) {
+        const uint32_t at = put_place(w, code->places[i].buffer, code->places[i].address);
+        put(w, HFTAC_SECTION_LISTS, &at, sizeof at);
+    }
     const HftacKernel row = {.name = put_text(w, k->name),
                              .source = put_text(w, source_of(w, k->stores[0].value)),
                              .kind = (uint32_t)k->kind,
                              .is_per_model = k->per_model,
                              .function = (uint32_t)code->function,
+                             .first_place = first,
+                             .n_places = (uint32_t)code->n_places,
                              .n_work = 1,
                              .operations = code->operations,
                              .bytes_read = code->bytes_read,
@@ -349,16 +417,16 @@ static void put_variant(Writer *w)
 
 static int put_codes(Writer *w, int n, const CodeVersion *codes)
 {
-    int n_functions = 0;
+    int n_addresses = 0;
     for (int i = 0; i < n; i++) {
         const HftacCode row = {.march = put_text(w, codes[i].march),
                                .features = put_text(w, codes[i].features),
-                               .first_function = (uint32_t)n_functions,
-                               .n_functions = (uint32_t)codes[i].n_functions};
+                               .first_address = (uint32_t)n_addresses,
+                               .n_addresses = (uint32_t)codes[i].n_addresses};
         put(w, HFTAC_SECTION_CODE, &row, sizeof row);
-        n_functions += codes[i].n_functions;
+        n_addresses += codes[i].n_addresses;
     }
-    return n_functions;
+    return n_addresses;
 }
 
 static uint64_t rounded(uint64_t n)
@@ -366,27 +434,27 @@ static uint64_t rounded(uint64_t n)
     return (n + 7) & ~UINT64_C(7);
 }
 
-/* Head, table of sections, sections in the order of their tags; the functions' words would come next. */
-static ModelFile lay_out(Writer *w, int n_functions)
+/* Head, table of sections, sections in the order of their tags; the words of addresses would come next. */
+static ModelFile lay_out(Writer *w, int n_addresses)
 {
     HftacSection table[HFTAC_N_SECTIONS];
     uint32_t n = 0;
     for (int tag = 1; tag < HFTAC_N_SECTIONS; tag++)
-        n += tag == HFTAC_SECTION_FUNCTIONS || w->section[tag].bytes.len;
+        n += tag == HFTAC_SECTION_ADDRESSES || w->section[tag].bytes.len;
     uint64_t at = sizeof(HftacModel) + n * sizeof(HftacSection);
     n = 0;
-    for (int tag = 1; tag < HFTAC_SECTION_FUNCTIONS; tag++) {
+    for (int tag = 1; tag < HFTAC_SECTION_ADDRESSES; tag++) {
         const Section *s = &w->section[tag];
         if (!s->bytes.len)
             continue;
         table[n++] = (HftacSection){(uint32_t)tag, s->row_bytes, at, s->bytes.len};
         at += rounded(s->bytes.len);
     }
-    const uint64_t words = (uint64_t)n_functions * sizeof(int64_t);
-    table[n++] = (HftacSection){HFTAC_SECTION_FUNCTIONS, sizeof(int64_t), at, words};
+    const uint64_t words = (uint64_t)n_addresses * sizeof(int64_t);
+    table[n++] = (HftacSection){HFTAC_SECTION_ADDRESSES, sizeof(int64_t), at, words};
     const HftacModel head = {
         HFTAC_ABI_MAGIC, HFTAC_ABI_MAJOR, HFTAC_ABI_MINOR, at + words, n, sizeof(HftacSection)};
-    ModelFile f = {.bytes = arena_alloc(w->arena, at), .n = at, .n_functions = n_functions};
+    ModelFile f = {.bytes = arena_alloc(w->arena, at), .n = at, .n_addresses = n_addresses};
     memcpy(f.bytes, &head, sizeof head);
     memcpy(f.bytes + sizeof head, table, n * sizeof table[0]);
     for (uint32_t i = 0; i + 1 < n; i++)
@@ -397,7 +465,8 @@ static ModelFile lay_out(Writer *w, int n_functions)
 ModelFile model_file_write(Arena *a, const Plan *plan, const char *version,
                            const EntryCode *entries, int n_codes, const CodeVersion *codes)
 {
-    Writer w = {.arena = a, .plan = plan, .module = plan->module};
+    Writer w = {
+        .arena = a, .plan = plan, .module = plan->module, .place_numbers = map_of_addresses(a)};
     for (int tag = 0; tag < HFTAC_N_SECTIONS; tag++)
         text_init(&w.section[tag].bytes, a);
     text_addn(&w.section[HFTAC_SECTION_TEXT].bytes, "", 1);

@@ -1,16 +1,24 @@
 /* Writing the descriptor of a model.so (runtime/model_abi.h): bytes that any target puts into its file.
  *
- * The only things that bytes cannot say are the addresses of functions: the section FUNCTIONS has one word for each,
- * and the target fills in "address of the function less that of the block", which the linker knows. */
+ * The only things that bytes cannot say are the addresses of functions and constants: the section ADDRESSES has one word for
+ * each, and the target fills in "address less that of the block", which the linker knows. */
 #ifndef HFTAC_CODEGEN_MODEL_FILE_H
 #define HFTAC_CODEGEN_MODEL_FILE_H
 
 #include "codegen/codegen.h"
 
+/* What a kernel's function gets a pointer to. */
+typedef struct PlaceCode {
+    const Buffer *buffer;
+    int address; /* of a constant, or of the one that it is a part of: its number in the code that runs */
+} PlaceCode;
+
 /* A kernel as a target compiled it. */
 typedef struct KernelCode KernelCode;
 struct KernelCode {
     int function; /* its number in the code that runs; not of a loop */
+    PlaceCode *places;
+    int n_places;
     double operations, bytes_read, bytes_written;
     const KernelCode *body; /* of a loop: by position in its body's kernels */
 };
@@ -25,13 +33,13 @@ typedef struct EntryCode {
 /* What a target compiled. */
 typedef struct CodeVersion {
     const char *march, *features; /* as in /proc/cpuinfo */
-    int n_functions;
+    int n_addresses;
 } CodeVersion;
 
 typedef struct ModelFile {
-    unsigned char *bytes; /* of the block, without the functions' words, which come last */
+    unsigned char *bytes; /* of the block, without the words of addresses, which come last */
     size_t n;             /* a multiple of 8 */
-    int n_functions; /* words to be appended: those of the first version, of the second, ... */
+    int n_addresses; /* words to be appended: those of the first version, of the second, ... */
 } ModelFile;
 
 /* entries: by position in plan->entries; the same for all versions of the code. */

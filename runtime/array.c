@@ -357,7 +357,6 @@ static void fill_frames(hftac_array *a)
 {
     for (int32_t t = 0; t < a->about.threads; t++)
         a->frames[t] = (HftacFrame){.size = sizeof(HftacFrame),
-                                    .rounds = a->rounds,
                                     .state = a->state,
                                     .shared = a->shared,
                                     .scratch = a->scratch + (size_t)t * a->scratch_stride,
@@ -474,7 +473,7 @@ void hftac_close(hftac_array *a)
         a->output_memory, a->input_at,  a->input_buffer, a->output_at, a->fed,
         a->hyper_values,  a->results,   a->seeds,        a->frames,    a->models,
         a->metric_values, a->epoch_sum, a->epoch_count,  a->flags,     a->evaluated,
-        a->alive,         a->profile};
+        a->alive,         a->profile,   a->pointers};
     for (size_t i = 0; i < sizeof tables / sizeof tables[0]; i++)
         free(tables[i]);
     hft_image_close(&a->image);

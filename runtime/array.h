@@ -76,9 +76,12 @@ struct hftac_array {
     double *results;              /* [n][n_results] */
     double scalars[HFTAC_N_SCALARS];
     uint64_t *seeds;
-    HftacFrame *frames;              /* [threads] */
-    int64_t rounds[HFTAC_MAX_LOOPS]; /* of the loops around a single kernel */
-    KernelTime *profile; /* [kernels of the file]; NULL: runs are not cut into kernels */
+    HftacFrame *frames; /* [threads] */
+    /* NULL: runs are not cut into kernels.  Else for each kernel of the file what it has taken, the table of pointers that
+     * its function gets, and in which round the loops around it are, outermost first. */
+    KernelTime *profile;
+    void **pointers;
+    int64_t rounds[HFTAC_MAX_LOOPS];
 
     /* What the host keeps. */
     ModelStatus *models;

@@ -73,17 +73,17 @@ const HftacStep *hft_entry_step(const Model *m, const HftacEntry *e, uint32_t i)
     return hft_model_row(m, HFTAC_SECTION_STEPS, e->first_step + i);
 }
 
-static const void *address_of(const Model *m, uint32_t number)
+const void *hft_model_address(const Model *m, uint32_t number)
 {
     const int64_t *distance =
-        hft_model_row(m, HFTAC_SECTION_FUNCTIONS, m->code->first_function + number);
+        hft_model_row(m, HFTAC_SECTION_ADDRESSES, m->code->first_address + number);
     return m->block + *distance;
 }
 
 /* Data pointers and function pointers are the same thing here, by POSIX's dlsym too. */
 HftacRegionFn *hft_model_run(const Model *m, uint32_t number)
 {
-    const void *address = address_of(m, number);
+    const void *address = hft_model_address(m, number);
     HftacRegionFn *f;
     memcpy(&f, &address, sizeof f);
     return f;
@@ -91,7 +91,7 @@ HftacRegionFn *hft_model_run(const Model *m, uint32_t number)
 
 HftacKernelFn *hft_model_kernel(const Model *m, uint32_t number)
 {
-    const void *address = address_of(m, number);
+    const void *address = hft_model_address(m, number);
     HftacKernelFn *f;
     memcpy(&f, &address, sizeof f);
     return f;

@@ -35,7 +35,8 @@ const HftacOutput *hft_model_output(const Model *m, uint32_t i);
 const HftacEntry *hft_model_entry(const Model *m, uint32_t kind);
 const HftacResult *hft_entry_result(const Model *m, const HftacEntry *e, uint32_t i);
 const HftacStep *hft_entry_step(const Model *m, const HftacEntry *e, uint32_t i);
-/* Function `number` of the code that runs: that of a run, and that of a kernel. */
+/* Address `number` of the code that runs: of anything, of a run's function, of a kernel's. */
+const void *hft_model_address(const Model *m, uint32_t number);
 HftacRegionFn *hft_model_run(const Model *m, uint32_t number);
 HftacKernelFn *hft_model_kernel(const Model *m, uint32_t number);
 

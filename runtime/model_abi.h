@@ -74,16 +74,13 @@ typedef struct HftacFrame {
     const uint64_t *seeds; /* [B] */
     double *results;       /* [B][n_results] */
     void *const *outputs;  /* [n_outputs]; model b at + b * bytes */
-    const int64_t *
-        rounds; /* [HFTAC_MAX_LOOPS]; for single kernels: in which rounds the loops around it are, outermost first */
 } HftacFrame;
 
 /* Models lo <= b < hi; for what all models share: called once, with 0, 0. */
 typedef void HftacRegionFn(const HftacFrame *frame, int64_t lo, int64_t hi);
-/* One kernel, for models lo <= b < hi (shared: lo and hi are not looked at), and of its work the parts
- * work_lo <= i < work_hi out of HftacKernel.n_work. */
-typedef void HftacKernelFn(const HftacFrame *frame, int64_t lo, int64_t hi, int64_t work_lo,
-                           int64_t work_hi);
+/* One kernel, for one model: a pointer for each of its places, in their order, and of its work the parts
+ * lo <= i < hi out of HftacKernel.n_work.  Kernels that differ only in where their values lie are one function. */
+typedef void HftacKernelFn(void *const *places, int64_t lo, int64_t hi);
 
 /* ---- the block ---- */
 
@@ -116,7 +113,9 @@ enum {
     HFTAC_SECTION_VARIANTS,  /* HftacVariant */
     HFTAC_SECTION_CODE,      /* HftacCode */
     HFTAC_SECTION_KERNELS,   /* HftacKernel */
-    HFTAC_SECTION_FUNCTIONS, /* int64_t: address less the block's */
+    HFTAC_SECTION_PLACES,    /* HftacPlace */
+    HFTAC_SECTION_LISTS,     /* uint32_t: positions in PLACES */
+    HFTAC_SECTION_ADDRESSES, /* int64_t: address of a function or a constant less the block's */
     HFTAC_N_SECTIONS
 };
 
@@ -246,7 +245,7 @@ enum {
 typedef struct HftacStep {
     uint32_t kind;
     uint32_t
-        function; /* SHARED, MODELS: a HftacRegionFn of the code that runs: its first_function + this */
+        function; /* SHARED, MODELS: a HftacRegionFn of the code that runs: its first_address + this */
     uint32_t kernel;
     uint32_t first_step, n_steps; /* the list; it stands behind this row */
     uint32_t reserved;
@@ -261,13 +260,38 @@ typedef struct HftacKernel {
     HftacText name, source; /* source: "model.hdl:12" */
     uint32_t kind;          /* KernelKind of ir/plan.h */
     uint32_t is_per_model;
-    uint32_t function; /* a HftacKernelFn of the code that runs: its first_function + this */
+    uint32_t function; /* a HftacKernelFn of the code that runs: its first_address + this */
+    uint32_t first_place, n_places; /* in LISTS */
     uint32_t reserved;
     int64_t n_work; /* into how many parts its work can be cut */
     /* Of one call for one model: floating-point operations, a multiply-add being two, and bytes of the values that it reads
      * and writes, each counted once. */
     double operations, bytes_read, bytes_written;
 } HftacKernel;
+
+/* Where a value is: BufferSpace of ir/plan.h. */
+enum {
+    HFTAC_PLACE_STATE,   /* frame->state */
+    HFTAC_PLACE_INPUT,   /* frame->inputs[index] */
+    HFTAC_PLACE_HYPER,   /* frame->hypers */
+    HFTAC_PLACE_SCALAR,  /* frame->scalars */
+    HFTAC_PLACE_SEED,    /* frame->seeds */
+    HFTAC_PLACE_CONST,   /* an address of the code that runs: its first_address + index */
+    HFTAC_PLACE_SHARED,  /* frame->shared */
+    HFTAC_PLACE_SCRATCH, /* frame->scratch */
+    HFTAC_PLACE_RESULT,  /* frame->results */
+    HFTAC_PLACE_OUTPUT,  /* frame->outputs[index] */
+    HFTAC_PLACE_PART     /* a part of another place */
+};
+
+/* In bytes: that memory + offset + b * model_bytes for model b.  PART: in round s of the loop that is `depth` loops deep
+ * (1: the outermost) place number `base`, or in odd rounds number `turn` if it is another one, + offset + s * step.  Both
+ * stand in front of the part. */
+typedef struct HftacPlace {
+    uint32_t space, index;
+    uint32_t base, turn, depth, reserved;
+    int64_t offset, model_bytes, step;
+} HftacPlace;
 
 /* Models lo <= b < hi have these states and entries; all together are the models of the file.  One for now. */
 typedef struct HftacVariant {
@@ -276,14 +300,14 @@ typedef struct HftacVariant {
     uint64_t state_bytes; /* one model's block; a multiple of 64 */
 } HftacVariant;
 
-/* The functions compiled for one kind of machine.  Where several can run, the last of them is best. */
+/* The functions and constants compiled for one kind of machine.  Where several can run, the last of them is best. */
 typedef struct HftacCode {
     HftacText march;    /* as compiled */
     HftacText features; /* space separated, names as in /proc/cpuinfo: "avx2 fma bmi2" */
-    uint32_t first_function, n_functions;
+    uint32_t first_address, n_addresses;
 } HftacCode;
 
-static_assert(sizeof(HftacNote) == 32 && sizeof(HftacFrame) == 88 && sizeof(HftacShape) == 72,
+static_assert(sizeof(HftacNote) == 32 && sizeof(HftacFrame) == 80 && sizeof(HftacShape) == 72,
               "layout");
 static_assert(sizeof(HftacModel) == 32 && sizeof(HftacSection) == 24 && sizeof(HftacInfo) == 56,
               "layout");
@@ -293,8 +317,9 @@ static_assert(sizeof(HftacInput) == 104 && sizeof(HftacHyper) == 56 &&
 static_assert(sizeof(HftacOutput) == 96 && sizeof(HftacResult) == 40 &&
                   sizeof(HftacEntry) == 40,
               "layout");
-static_assert(sizeof(HftacStep) == 32 && sizeof(HftacKernel) == 56 &&
-                  sizeof(HftacVariant) == 40 && sizeof(HftacCode) == 16,
+static_assert(sizeof(HftacStep) == 32 && sizeof(HftacKernel) == 64 &&
+                  sizeof(HftacPlace) == 48 && sizeof(HftacVariant) == 40 &&
+                  sizeof(HftacCode) == 16,
               "layout");
 
 #endif

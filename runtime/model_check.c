@@ -49,7 +49,9 @@ static const uint32_t least_bytes[HFTAC_N_SECTIONS] = {
     [HFTAC_SECTION_VARIANTS] = sizeof(HftacVariant),
     [HFTAC_SECTION_CODE] = sizeof(HftacCode),
     [HFTAC_SECTION_KERNELS] = sizeof(HftacKernel),
-    [HFTAC_SECTION_FUNCTIONS] = sizeof(int64_t),
+    [HFTAC_SECTION_PLACES] = sizeof(HftacPlace),
+    [HFTAC_SECTION_LISTS] = sizeof(uint32_t),
+    [HFTAC_SECTION_ADDRESSES] = sizeof(int64_t),
 };
 
 static bool check_section(Check *c, const HftacSection *s)
@@ -57,14 +59,16 @@ static bool check_section(Check *c, const HftacSection *s)
     if (s->tag == 0 || s->tag >= HFTAC_N_SECTIONS)
         return true;
     Table *t = &c->m->table[s->tag];
-    const bool text = s->tag == HFTAC_SECTION_TEXT;
+    const bool text = s->tag == HFTAC_SECTION_TEXT, list = s->tag == HFTAC_SECTION_LISTS;
     if (t->rows)
         return fault(c, "a section is there twice");
     if (s->offset > c->bytes || s->bytes > c->bytes - s->offset || s->offset % 8 != 0)
         return fault(c, "a section lies outside the descriptor");
     if (s->row_bytes < least_bytes[s->tag] || s->row_bytes > MAX_ROW_BYTES ||
-        (text ? s->row_bytes != 1 : s->row_bytes % 8 != 0) || s->bytes % s->row_bytes != 0 ||
-        s->bytes / s->row_bytes > UINT32_MAX)
+        (text   ? s->row_bytes != 1
+         : list ? s->row_bytes != sizeof(uint32_t)
+                : s->row_bytes % 8 != 0) ||
+        s->bytes % s->row_bytes != 0 || s->bytes / s->row_bytes > UINT32_MAX)
         return fault(c, "a section's size is wrong");
     *t = (Table){c->m->block + s->offset, (uint32_t)(s->bytes / s->row_bytes), s->row_bytes};
     return true;
@@ -175,14 +179,45 @@ static bool check_result(Check *c, const HftacResult *r)
     return !named || check_name(c, r->name);
 }
 
-static bool check_function(Check *c, uint32_t number)
+/* In every code the address of that number lies in a segment that has these PF_* flags. */
+static bool check_address(Check *c, uint32_t number, uint32_t flags)
 {
     for (uint32_t i = 0; i < count(c, HFTAC_SECTION_CODE); i++) {
         const HftacCode *code = hft_model_row(c->m, HFTAC_SECTION_CODE, i);
-        if (number >= code->n_functions)
-            return fault(c, "a function is named that is not there");
+        if (number >= code->n_addresses)
+            return fault(c, "a function or constant is named that is not there");
+        const int64_t *distance =
+            hft_model_row(c->m, HFTAC_SECTION_ADDRESSES, code->first_address + number);
+        if (!hft_elf_has(c->file, c->address + (uint64_t)*distance, 1, flags))
+            return fault(c, "a function or constant lies outside the file's segments");
     }
     return true;
+}
+
+static bool check_function(Check *c, uint32_t number)
+{
+    return check_address(c, number, PF_X);
+}
+
+/* Parts name places in front of them, so that there is an end. */
+static bool check_place(Check *c, uint32_t at)
+{
+    const HftacPlace *p = hft_model_row(c->m, HFTAC_SECTION_PLACES, at);
+    switch (p->space) {
+    case HFTAC_PLACE_PART:
+        return (p->base < at && p->turn < at && p->depth <= HFTAC_MAX_LOOPS) ||
+               fault(c, "a part of a place names places that are not there");
+    case HFTAC_PLACE_INPUT:
+        return p->index < count(c, HFTAC_SECTION_INPUTS) ||
+               fault(c, "a place names an input that is not there");
+    case HFTAC_PLACE_OUTPUT:
+        return p->index < count(c, HFTAC_SECTION_OUTPUTS) ||
+               fault(c, "a place names an output that is not there");
+    case HFTAC_PLACE_CONST:
+        return check_address(c, p->index, PF_R);
+    default:
+        return p->space < HFTAC_PLACE_PART || fault(c, "a place is of an unknown kind");
+    }
 }
 
 /* A list stands behind the row that has it, so that no list is inside itself. */
@@ -252,9 +287,16 @@ static bool check_steps(Check *c, const HftacEntry *e)
 
 static bool check_kernel(Check *c, const HftacKernel *k)
 {
-    return check_text(c, k->name) && check_text(c, k->source) &&
-           check_function(c, k->function) &&
-           (k->n_work >= 1 || fault(c, "a kernel has no work"));
+    if (!check_text(c, k->name) || !check_text(c, k->source) ||
+        !check_function(c, k->function) ||
+        !check_rows(c, HFTAC_SECTION_LISTS, k->first_place, k->n_places))
+        return false;
+    for (uint32_t i = 0; i < k->n_places; i++) {
+        const uint32_t *place = hft_model_row(c->m, HFTAC_SECTION_LISTS, k->first_place + i);
+        if (*place >= count(c, HFTAC_SECTION_PLACES))
+            return fault(c, "a kernel names a place that is not there");
+    }
+    return k->n_work >= 1 || fault(c, "a kernel has no work");
 }
 
 static bool check_entry(Check *c, const HftacEntry *e)
@@ -275,16 +317,8 @@ static bool check_entry(Check *c, const HftacEntry *e)
 
 static bool check_code(Check *c, const HftacCode *code)
 {
-    if (!check_text(c, code->march) || !check_text(c, code->features) ||
-        !check_rows(c, HFTAC_SECTION_FUNCTIONS, code->first_function, code->n_functions))
-        return false;
-    for (uint32_t i = 0; i < code->n_functions; i++) {
-        const int64_t *distance =
-            hft_model_row(c->m, HFTAC_SECTION_FUNCTIONS, code->first_function + i);
-        if (!hft_elf_has(c->file, c->address + (uint64_t)*distance, 1, PF_X))
-            return fault(c, "a function lies outside the file's code");
-    }
-    return true;
+    return check_text(c, code->march) && check_text(c, code->features) &&
+           check_rows(c, HFTAC_SECTION_ADDRESSES, code->first_address, code->n_addresses);
 }
 
 static bool check_numbers(Check *c)
@@ -344,6 +378,8 @@ static bool check_tables(Check *c)
         ok = check_hyper(c, hft_model_hyper(c->m, i));
     for (uint32_t i = 0; ok && i < count(c, HFTAC_SECTION_CODE); i++)
         ok = check_code(c, hft_model_row(c->m, HFTAC_SECTION_CODE, i));
+    for (uint32_t i = 0; ok && i < count(c, HFTAC_SECTION_PLACES); i++)
+        ok = check_place(c, i);
     for (uint32_t i = 0; ok && i < count(c, HFTAC_SECTION_KERNELS); i++)
         ok = check_kernel(c, hft_model_row(c->m, HFTAC_SECTION_KERNELS, i));
     for (uint32_t i = 0; ok && i < count(c, HFTAC_SECTION_STEPS); i++)

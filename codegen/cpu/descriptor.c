@@ -42,18 +42,18 @@ static LLVMValueRef constant(const Emitter *e, LLVMTypeRef type, const char *nam
     return g;
 }
 
-/* The written bytes and one word for each function. */
-static LLVMValueRef emit_block(const Emitter *e, const ModelFile *file, LLVMValueRef *functions)
+/* The written bytes and one word for each address. */
+static LLVMValueRef emit_block(const Emitter *e, const ModelFile *file, LLVMValueRef *addresses)
 {
-    const uint64_t n = (uint64_t)file->n_functions;
+    const uint64_t n = (uint64_t)file->n_addresses;
     LLVMTypeRef fields[2] = {LLVMArrayType2(e->byte, file->n), LLVMArrayType2(e->i64, n)};
     LLVMTypeRef type = LLVMStructTypeInContext(e->context, fields, 2, 0);
     LLVMValueRef block = constant(e, type, "model", BLOCK_ALIGNMENT);
-    for (int i = 0; i < file->n_functions; i++)
-        functions[i] = distance(e, functions[i], block);
+    for (int i = 0; i < file->n_addresses; i++)
+        addresses[i] = distance(e, addresses[i], block);
     LLVMValueRef value[2] = {
         LLVMConstStringInContext(e->context, (const char *)file->bytes, (unsigned)file->n, 1),
-        LLVMConstArray2(e->i64, functions, n)};
+        LLVMConstArray2(e->i64, addresses, n)};
     LLVMSetInitializer(block, LLVMConstStructInContext(e->context, value, 2, 0));
     LLVMAddAlias2(e->module, type, 0, block, HFTAC_ABI_SYMBOL);
     return block;
@@ -90,10 +90,10 @@ static void emit_note(const Emitter *e, LLVMValueRef block)
     LLVMSetVisibility(note, LLVMHiddenVisibility);
 }
 
-void descriptor_emit(LLVMModuleRef module, const ModelFile *file, LLVMValueRef *functions)
+void descriptor_emit(LLVMModuleRef module, const ModelFile *file, LLVMValueRef *addresses)
 {
     LLVMContextRef c = LLVMGetModuleContext(module);
     const Emitter e = {module, c, LLVMInt8TypeInContext(c), LLVMInt32TypeInContext(c),
                        LLVMInt64TypeInContext(c)};
-    emit_note(&e, emit_block(&e, file, functions));
+    emit_note(&e, emit_block(&e, file, addresses));
 }

@@ -6,7 +6,7 @@
 
 #include "codegen/model_file.h"
 
-/* functions: file->n_functions of them, in the order of their numbers. */
-void descriptor_emit(LLVMModuleRef module, const ModelFile *file, LLVMValueRef *functions);
+/* addresses: functions and constants, file->n_addresses of them in the order of their numbers; used up. */
+void descriptor_emit(LLVMModuleRef module, const ModelFile *file, LLVMValueRef *addresses);
 
 #endif

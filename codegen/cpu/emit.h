@@ -48,6 +48,7 @@ typedef struct Emit {
     /* the kernel's function: void (ptr place0, ptr place1, ...) */
     LLVMValueRef function;
     const Places *places;
+    LLVMValueRef *pointer;     /* by place */
     LLVMBasicBlockRef allocas; /* entry block */
 
     IndexSpace space;
@@ -172,7 +173,8 @@ void emit_guarded_store(Emit *e, const Store *s, const Affine *offset, LLVMValue
 
 /* transpose.c: emits the kernel if it is a copy to another order of axes; false: it is not. */
 bool emit_transpose(Emit *e);
-/* kernel.c: the function of one kernel. */
+/* kernel.c: the type of all kernels' functions, HftacKernelFn; the function of one kernel. */
+LLVMTypeRef emit_kernel_type(LLVMContextRef c);
 LLVMValueRef emit_kernel(Emit *e, const EntryPlan *entry, const Kernel *k, const Places *places,
                          const char *name);
 

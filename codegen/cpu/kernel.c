@@ -1,4 +1,4 @@
-/* One kernel as one LLVM function, void (ptr place0, ptr place1, ...).
+/* One kernel as one LLVM function, HftacKernelFn of runtime/model_abi.h: it gets a table with a pointer for each place.
  *
  * A kernel over expressions is a nest of loops over its space, the innermost one vectorised: whole blocks of W, then
  * one block whose missing lanes are masked.  At each depth all values are evaluated first, then the inner loops
@@ -11,20 +11,34 @@ enum {
 
 static LLVMValueRef kernel_function(Emit *e, const char *name)
 {
-    LLVMTypeRef *params = arena_array(e->arena, (size_t)e->places->n, sizeof *params);
-    for (int i = 0; i < e->places->n; i++)
-        params[i] = LLVMPointerTypeInContext(e->context, 0);
-    LLVMTypeRef type =
-        LLVMFunctionType(LLVMVoidTypeInContext(e->context), params, (unsigned)e->places->n, 0);
-    LLVMValueRef f = LLVMAddFunction(e->module, name, type);
+    LLVMValueRef f = LLVMAddFunction(e->module, name, emit_kernel_type(e->context));
     LLVMSetLinkage(f, LLVMInternalLinkage);
     return f;
+}
+
+/* Nothing changes the table while the kernel runs. */
+static void load_pointers(Emit *e)
+{
+    LLVMTypeRef pointer = LLVMPointerTypeInContext(e->context, 0);
+    const unsigned kind = LLVMGetMDKindIDInContext(e->context, "invariant.load", 14);
+    LLVMValueRef nothing =
+        LLVMMetadataAsValue(e->context, LLVMMDNodeInContext2(e->context, NULL, 0));
+    e->pointer = arena_array(e->arena, (size_t)e->places->n + 1, sizeof *e->pointer);
+    for (int i = 0; i < e->places->n; i++) {
+        LLVMValueRef at = emit_const_i64(e, i);
+        LLVMValueRef slot = LLVMBuildInBoundsGEP2(e->builder, pointer,
+                                                  LLVMGetParam(e->function, 0), &at, 1, "");
+        e->pointer[i] = LLVMBuildLoad2(e->builder, pointer, slot, "");
+        LLVMSetMetadata(e->pointer[i], kind, nothing);
+    }
 }
 
 static void begin_function(Emit *e, const char *name)
 {
     e->function = kernel_function(e, name);
     e->allocas = LLVMAppendBasicBlockInContext(e->context, e->function, "entry");
+    LLVMPositionBuilderAtEnd(e->builder, e->allocas);
+    load_pointers(e);
     e->lanes = e->vector_bytes / 4;
     index_space_init(&e->space, e->arena, e->lanes);
     e->vars = NULL;
@@ -181,6 +195,13 @@ bool emit_operand_view(Emit *e, const Node *n, const Buffer **buffer, int64_t *s
         at = affine_without(&at, var[k]);
     }
     return affine_is_const(&at);
+}
+
+LLVMTypeRef emit_kernel_type(LLVMContextRef c)
+{
+    LLVMTypeRef params[3] = {LLVMPointerTypeInContext(c, 0), LLVMInt64TypeInContext(c),
+                             LLVMInt64TypeInContext(c)};
+    return LLVMFunctionType(LLVMVoidTypeInContext(c), params, 3, 0);
 }
 
 LLVMValueRef emit_kernel(Emit *e, const EntryPlan *entry, const Kernel *k, const Places *places,

@@ -86,7 +86,7 @@ static LLVMTypeRef pointer_type(Emit *e)
 
 LLVMValueRef emit_buffer(Emit *e, const Buffer *b)
 {
-    return LLVMGetParam(e->function, (unsigned)place_of(e, b));
+    return e->pointer[place_of(e, b)];
 }
 
 LLVMValueRef emit_element(Emit *e, LLVMValueRef base, LLVMValueRef elements, DType t)

@@ -39,8 +39,10 @@ struct CpuModule {
     LLVMValueRef *known; /* the functions of kernels, */
     int n_known, cap_known;
     Map *known_numbers;      /* by signature */
-    LLVMValueRef *functions; /* that the descriptor names, by number */
-    int n_functions, cap_functions;
+    LLVMValueRef *addresses; /* functions and constants that the descriptor names, by number */
+    int n_addresses, cap_addresses;
+    Map *address_numbers;
+    int max_places; /* of a kernel */
 };
 
 /* Values are vectors already and kernels are specialised, so this is cleaning up: registers for allocas, common
@@ -98,17 +100,10 @@ static LLVMValueRef seen_from_first(CpuModule *m, const Part *part, LLVMValueRef
 {
     if (part == &m->parts[0])
         return f;
-    LLVMContextRef c = m->parts[0].context;
-    LLVMTypeRef params[256], *type = params;
-    const unsigned n = LLVMCountParams(f);
-    if (n > 256)
-        type = arena_array(m->arena, n, sizeof *type);
-    for (unsigned i = 0; i < n; i++)
-        type[i] = LLVMPointerTypeInContext(c, 0);
     size_t length;
     const char *name = LLVMGetValueName2(f, &length);
-    LLVMValueRef declared = LLVMAddFunction(
-        m->parts[0].module, name, LLVMFunctionType(LLVMVoidTypeInContext(c), type, n, 0));
+    LLVMValueRef declared =
+        LLVMAddFunction(m->parts[0].module, name, emit_kernel_type(m->parts[0].context));
     LLVMSetLinkage(f, LLVMExternalLinkage);
     LLVMSetVisibility(f, LLVMHiddenVisibility);
     LLVMSetVisibility(declared, LLVMHiddenVisibility);
@@ -180,6 +175,7 @@ static KernelCall *generate_calls(CpuModule *m, const Plan *p, const EntryPlan *
         Places *places = arena_alloc(m->arena, sizeof *places);
         kernel_places(m->arena, entry, k, number, places);
         call[i].places = places;
+        m->max_places = places->n > m->max_places ? places->n : m->max_places;
         call[i].function = kernel_function(m, p, entry, k, places, error);
         if (!call[i].function)
             return NULL;
@@ -187,14 +183,18 @@ static KernelCall *generate_calls(CpuModule *m, const Plan *p, const EntryPlan *
     return call;
 }
 
-static int add_function(CpuModule *m, LLVMValueRef f)
+/* The number of a function or a constant. */
+static int address_number(CpuModule *m, LLVMValueRef v)
 {
-    if (m->n_functions == m->cap_functions)
-        m->functions =
-            arena_grow(m->arena, m->functions, &m->cap_functions, sizeof *m->functions);
-    set_attributes(m, f);
-    m->functions[m->n_functions] = f;
-    return m->n_functions++;
+    const int same = map_get(m->address_numbers, v);
+    if (same >= 0)
+        return same;
+    if (m->n_addresses == m->cap_addresses)
+        m->addresses =
+            arena_grow(m->arena, m->addresses, &m->cap_addresses, sizeof *m->addresses);
+    map_set(m->address_numbers, v, m->n_addresses);
+    m->addresses[m->n_addresses] = v;
+    return m->n_addresses++;
 }
 
 static void set_part_attributes(void *context, LLVMValueRef f)
@@ -202,45 +202,56 @@ static void set_part_attributes(void *context, LLVMValueRef f)
     set_attributes(context, f);
 }
 
-static void measure(const Places *places, KernelCode *out)
+static const Buffer *root_of(const Buffer *b)
+{
+    while (b->base)
+        b = b->base;
+    return b;
+}
+
+static void describe_places(CpuModule *m, const RegionInput *in, const Places *places,
+                            KernelCode *out)
 {
     out->operations = places->operations;
+    out->n_places = places->n;
+    out->places = arena_array(m->arena, (size_t)places->n + 1, sizeof *out->places);
     for (int i = 0; i < places->n; i++) {
         const Place *p = &places->place[i];
+        const Buffer *root = root_of(p->buffer);
+        out->places[i] = (PlaceCode){.buffer = p->buffer};
+        if (root->space == BUF_CONST)
+            out->places[i].address = address_number(m, region_constant(in, root));
         out->bytes_read += p->read ? (double)p->buffer->bytes : 0;
         out->bytes_written += p->written ? (double)p->buffer->bytes : 0;
     }
 }
 
-/* Each kernel of an entry, or of a loop's body, as a function of its own.  `in` is what they have in common. */
-static const KernelCode *generate_singles(CpuModule *m, const RegionInput *in)
+/* Each kernel of an entry, or of a loop's body, by itself. */
+static const KernelCode *describe_kernels(CpuModule *m, const RegionInput *in)
 {
     const int n = in->entry->n_kernels;
     KernelCode *code = arena_array(m->arena, (size_t)n + 1, sizeof *code);
     for (int i = 0; i < n; i++) {
-        const Kernel *k = &in->entry->kernels[i];
-        RegionInput one = *in;
-        one.calls = &in->calls[i];
-        one.n = 1;
-        if (in->depth == 0)
-            one.per_model = k->per_model;
-        if (k->loop) {
-            one.entry = k->loop->body;
-            one.calls = in->calls[i].body;
-            one.depth++;
-            one.path = region_loop_path(m->arena, in->path, k->loop);
-            code[i].body = generate_singles(m, &one);
+        const KernelCall *call = &in->calls[i];
+        if (call->loop) {
+            RegionInput body = *in;
+            body.entry = call->loop->body;
+            body.calls = call->body;
+            body.path = region_loop_path(m->arena, in->path, call->loop);
+            code[i].body = describe_kernels(m, &body);
             continue;
         }
-        measure(in->calls[i].places, &code[i]);
-        LLVMValueRef f =
-            region_kernel(&one, arena_printf(m->arena, "%s.%s.alone", in->path, k->name));
-        code[i].function = add_function(m, f);
-        /* Pointers and a call: nothing to gain, and there are as many as kernels. */
-        add_flag(f, LLVMAttributeFunctionIndex, "noinline");
-        add_flag(f, LLVMAttributeFunctionIndex, "optnone");
+        code[i].function = address_number(m, call->function);
+        describe_places(m, in, call->places, &code[i]);
     }
     return code;
+}
+
+static int add_run(CpuModule *m, const RegionInput *in, const char *name)
+{
+    LLVMValueRef f = region_run(in, name);
+    set_attributes(m, f);
+    return address_number(m, f);
 }
 
 static bool generate_entry(CpuModule *m, const Plan *p, const EntryPlan *entry, EntryCode *out,
@@ -258,17 +269,17 @@ static bool generate_entry(CpuModule *m, const Plan *p, const EntryPlan *entry, 
                       .entry = entry,
                       .path = name,
                       .calls = call,
-                      .n = entry->n_shared};
+                      .n = entry->n_shared,
+                      .max_places = m->max_places};
     *out = (EntryCode){.shared = -1};
     if (in.n)
-        out->shared =
-            add_function(m, region_run(&in, arena_printf(m->arena, "%s.shared", name)));
+        out->shared = add_run(m, &in, arena_printf(m->arena, "%s.shared", name));
     in.calls = call + entry->n_shared;
     in.n = entry->n_kernels - entry->n_shared;
     in.per_model = true;
-    out->models = add_function(m, region_run(&in, arena_printf(m->arena, "%s.models", name)));
+    out->models = add_run(m, &in, arena_printf(m->arena, "%s.models", name));
     in.calls = call;
-    out->kernels = generate_singles(m, &in);
+    out->kernels = describe_kernels(m, &in);
     return true;
 }
 
@@ -316,9 +327,9 @@ static bool generate(CpuModule *m, const Plan *p, const CodegenOptions *o, const
     LLVMDisposeTargetData(layout);
     if (!ok)
         return false;
-    const CodeVersion code = {o->march, m->target.features, m->n_functions};
+    const CodeVersion code = {o->march, m->target.features, m->n_addresses};
     const ModelFile file = model_file_write(m->arena, p, o->version, entries, 1, &code);
-    descriptor_emit(m->parts[0].module, &file, m->functions);
+    descriptor_emit(m->parts[0].module, &file, m->addresses);
     verify(m);
     return o->split || m->optimize == 0 || !passes_failed(m, run_passes(&m->parts[0]), error);
 }
@@ -336,8 +347,11 @@ static int count_parts(const Plan *p)
 CpuModule *cpu_generate(Arena *a, const Plan *p, const CodegenOptions *o, const char **error)
 {
     CpuModule *m = arena_alloc(a, sizeof *m);
-    *m = (CpuModule){
-        .arena = a, .options = o, .optimize = o->optimize, .known_numbers = map_of_texts(a)};
+    *m = (CpuModule){.arena = a,
+                     .options = o,
+                     .optimize = o->optimize,
+                     .known_numbers = map_of_texts(a),
+                     .address_numbers = map_of_addresses(a)};
     if (!cpu_target_find(a, o->march, &m->target, error))
         return NULL;
     const int n = o->split ? count_parts(p) : 1;

@@ -1,4 +1,4 @@
-/* What a kernel reads and writes, and what it computes: the parameters of its function and its signature.
+/* What a kernel reads and writes, and what it computes: the table of pointers that its function gets, and its signature.
  *
  * A kernel's function gets one pointer for each place, so that kernels which differ only in where their values lie are
  * one function: layers of equal shape, and the forward passes of train, eval and predict, are emitted once. */

@@ -1,6 +1,7 @@
 /* The pointers that kernels get are made here: a part of the frame, plus the model's distance, plus an offset. */
 #include "codegen/cpu/region.h"
 
+#include "codegen/cpu/emit.h"
 #include "runtime/model_abi.h"
 
 enum {
@@ -16,6 +17,7 @@ typedef struct Region {
     LLVMValueRef function, frame;
     LLVMValueRef state, scratch; /* of the model */
     LLVMValueRef model;
+    LLVMValueRef table; /* the pointers of the kernel that is being called */
     const EntryPlan
         *entry;       /* whose kernels are being called: a loop's body is one of its own */
     const char *path; /* names what it has */
@@ -167,13 +169,23 @@ static LLVMValueRef buffer_pointer(const Region *r, const Buffer *b)
     diag_internal(NULL, "buffer %s is nowhere", b->name);
 }
 
+/* The kernel's pointers go into the function's table; its work has one part. */
 static void call_kernel(const Region *r, const KernelCall *c)
 {
-    LLVMValueRef *arg = arena_array(r->in->arena, (size_t)c->places->n, sizeof *arg);
     for (int k = 0; k < c->places->n; k++)
-        arg[k] = buffer_pointer(r, c->places->place[k].buffer);
-    LLVMBuildCall2(r->builder, LLVMGlobalGetValueType(c->function), c->function, arg,
-                   (unsigned)c->places->n, "");
+        LLVMBuildStore(r->builder, buffer_pointer(r, c->places->place[k].buffer),
+                       plus_bytes(r, r->table, i64_of(r, (int64_t)sizeof(void *) * k)));
+    LLVMValueRef arg[3] = {r->table, i64_of(r, 0), i64_of(r, 1)};
+    LLVMBuildCall2(r->builder, emit_kernel_type(r->context), c->function, arg, 3, "");
+}
+
+LLVMValueRef region_constant(const RegionInput *in, const Buffer *b)
+{
+    const Region r = {.in = in,
+                      .context = LLVMGetModuleContext(in->module),
+                      .entry = in->entry,
+                      .path = in->path};
+    return const_table(&r, b);
 }
 
 const char *region_loop_path(Arena *a, const char *path, const LoopPlan *loop)
@@ -229,6 +241,14 @@ static LLVMValueRef end(Region *r)
     return r->function;
 }
 
+/* The builder stands at the beginning of the function. */
+static LLVMValueRef new_table(const Region *r)
+{
+    const int n = r->in->max_places;
+    return LLVMBuildAlloca(r->builder,
+                           LLVMArrayType2(pointer_type(r), (uint64_t)(n > 0 ? n : 1)), "table");
+}
+
 /* Some of the calls in a function of its own, which is told the model and the rounds of the loops around. */
 static void call_part(Region *r, const KernelCall *calls, int n, int number)
 {
@@ -254,6 +274,7 @@ static void call_part(Region *r, const KernelCall *calls, int n, int number)
     part.builder = LLVMCreateBuilderInContext(r->context);
     LLVMPositionBuilderAtEnd(part.builder,
                              LLVMAppendBasicBlockInContext(r->context, part.function, "entry"));
+    part.table = new_table(&part);
     call_each(&part, calls, n);
     end(&part);
     r->in->set_attributes(r->in->context, part.function);
@@ -270,23 +291,21 @@ static void call_kernels(Region *r, const KernelCall *calls, int n)
         call_part(r, calls + i, n - i < CALLS_PER_PART ? n - i : CALLS_PER_PART, number);
 }
 
-/* The function `name` of n parameters, the frame and numbers. */
-static void begin(Region *r, const RegionInput *in, const char *name, unsigned n)
+static void begin(Region *r, const RegionInput *in, const char *name)
 {
     *r = (Region){.in = in,
                   .context = LLVMGetModuleContext(in->module),
                   .entry = in->entry,
-                  .path = in->path,
-                  .depth = in->depth};
-    LLVMTypeRef params[5] = {pointer_type(r), i64_type(r), i64_type(r), i64_type(r),
-                             i64_type(r)};
-    LLVMTypeRef type = LLVMFunctionType(LLVMVoidTypeInContext(r->context), params, n, 0);
+                  .path = in->path};
+    LLVMTypeRef params[3] = {pointer_type(r), i64_type(r), i64_type(r)};
+    LLVMTypeRef type = LLVMFunctionType(LLVMVoidTypeInContext(r->context), params, 3, 0);
     r->function = LLVMAddFunction(in->module, name, type);
     LLVMSetLinkage(r->function, LLVMInternalLinkage);
     r->frame = LLVMGetParam(r->function, 0);
     r->builder = LLVMCreateBuilderInContext(r->context);
     LLVMPositionBuilderAtEnd(r->builder,
                              LLVMAppendBasicBlockInContext(r->context, r->function, "entry"));
+    r->table = new_table(r);
     r->state = pointer_at(r, r->frame, offsetof(HftacFrame, state));
     r->scratch = pointer_at(r, r->frame, offsetof(HftacFrame, scratch));
     r->model = i64_of(r, 0);
@@ -326,30 +345,7 @@ static void call_all(Region *r)
 LLVMValueRef region_run(const RegionInput *in, const char *name)
 {
     Region r;
-    begin(&r, in, name, 3);
-    call_all(&r);
-    return end(&r);
-}
-
-/* The work has one part, number 0: nothing is done where the range lacks it. */
-LLVMValueRef region_kernel(const RegionInput *in, const char *name)
-{
-    Region r;
-    begin(&r, in, name, 5);
-    LLVMBuilderRef b = r.builder;
-    LLVMValueRef rounds = pointer_at(&r, r.frame, offsetof(HftacFrame, rounds));
-    for (int d = 1; d <= in->depth; d++)
-        r.round[d] = LLVMBuildLoad2(b, i64_type(&r),
-                                    plus_bytes(&r, rounds, i64_of(&r, 8 * (d - 1))), "s");
-    LLVMBasicBlockRef work = LLVMAppendBasicBlockInContext(r.context, r.function, "work");
-    LLVMBasicBlockRef nothing = LLVMAppendBasicBlockInContext(r.context, r.function, "nothing");
-    LLVMValueRef lo = LLVMGetParam(r.function, 3), hi = LLVMGetParam(r.function, 4);
-    LLVMValueRef inside = LLVMBuildAnd(b, LLVMBuildICmp(b, LLVMIntSLE, lo, i64_of(&r, 0), ""),
-                                       LLVMBuildICmp(b, LLVMIntSGT, hi, i64_of(&r, 0), ""), "");
-    LLVMBuildCondBr(b, inside, work, nothing);
-    LLVMPositionBuilderAtEnd(b, nothing);
-    LLVMBuildRetVoid(b);
-    LLVMPositionBuilderAtEnd(b, work);
+    begin(&r, in, name);
     call_all(&r);
     return end(&r);
 }

@@ -1,5 +1,5 @@
-/* The functions that model.so has for the steps of an entry point: HftacRegionFn, which call the kernels of a run in order,
- * and a HftacKernelFn for each kernel alone (runtime/model_abi.h).  Many calls are put into functions of their own. */
+/* The functions that model.so has for the runs of an entry point: HftacRegionFn (runtime/model_abi.h), which call the
+ * kernels of a run in order.  Many calls are put into functions of their own. */
 #ifndef HFTAC_CODEGEN_CPU_REGION_H
 #define HFTAC_CODEGEN_CPU_REGION_H
 
@@ -24,7 +24,7 @@ typedef struct RegionInput {
     const KernelCall *calls;
     int n;
     bool per_model;   /* for each model lo <= b < hi; else once */
-    int depth;        /* loops around the kernels, whose rounds the frame tells */
+    int max_places;   /* of any of the kernels */
     const char *path; /* of entry names, innermost last: "train.h.loop" */
     void (*set_attributes)(void *context,
                            LLVMValueRef function); /* of what is made besides the result */
@@ -35,7 +35,7 @@ typedef struct RegionInput {
 const char *region_loop_path(Arena *a, const char *path, const LoopPlan *loop);
 /* void (frame, lo, hi) */
 LLVMValueRef region_run(const RegionInput *in, const char *name);
-/* void (frame, lo, hi, work_lo, work_hi): the one call of `in`, cut into one part. */
-LLVMValueRef region_kernel(const RegionInput *in, const char *name);
+/* The table of a constant, as data of the module. */
+LLVMValueRef region_constant(const RegionInput *in, const Buffer *b);
 
 #endif

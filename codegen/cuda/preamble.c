@@ -17,7 +17,6 @@ static const char types_and_functions[] =
     "    const u64 *seeds;\n"
     "    double *results;\n"
     "    void *const *outputs;\n"
-    "    const i64 *rounds;\n"
     "};\n"
     "\n"
     "template <class T> __device__ inline T hf_min(T a, T b) { return a < b || a != a ? a : b; }\n"

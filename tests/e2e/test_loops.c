@@ -177,6 +177,32 @@ static double difference(hftac_array *a, int slot_a, hftac_array *b, int slot_b)
     return worst;
 }
 
+/* Cut into kernels, with the rounds of loops walked by the library, steps give the same bits, and every kernel of the
+ * training step has run: once a model and step, those of a loop in each round too. */
+static void check_profile(const Program *p, hftac_array *one)
+{
+    hftac_array *cut = compile_text_options(p->text, 1, looped);
+    if (!cut) {
+        expect(false, p->name, "does not compile");
+        return;
+    }
+    must(hftac_profile(cut, 1));
+    train(cut, MODELS - 1, 0.3);
+    expect(difference(cut, 0, one, 0) == 0, p->name, "kernels one by one give the same bits");
+    bool again = false, regular = true;
+    for (int k = 0; k < hftac_kernel_count(cut); k++) {
+        hftac_kernel_profile row;
+        must(hftac_read_kernel(cut, k, &row));
+        if (strcmp(row.entry, "train") != 0)
+            continue;
+        regular = regular && row.calls > 0 && row.calls % STEPS == 0 && row.seconds > 0;
+        again = again || row.calls > STEPS;
+    }
+    const bool has_loop = strncmp(p->name, "refused", strlen("refused")) != 0;
+    expect(regular && again == has_loop, p->name, "kernels run once a step, or in each round");
+    hftac_close(cut);
+}
+
 static void check_program(const Program *p)
 {
     hftac_array *loop = compile_text_options(p->text, MODELS, looped);
@@ -197,6 +223,7 @@ static void check_program(const Program *p)
         train(one, b, 0.3);
         expect(difference(loop, b, one, 0) == 0, p->name, "slot b of B is B = 1, bit for bit");
     }
+    check_profile(p, one);
     hftac_close(loop);
     hftac_close(flat);
     hftac_close(one);

@@ -205,22 +205,7 @@ typedef struct Texts {
 } Texts;
 #define T(name) offsetof(Texts, name)
 
-/* Every function is a run of one kernel, so each has a kernel beside it that does the same. */
-#define KERNEL_OF(run)                                                                 \
-    __attribute__((used)) static void kernel_##run(                                    \
-        const HftacFrame *f, int64_t lo, int64_t hi, int64_t work_lo, int64_t work_hi) \
-    {                                                                                  \
-        if (work_lo <= 0 && work_hi > 0)                                               \
-            run(f, lo, hi);                                                            \
-    }
-KERNEL_OF(init_models)
-KERNEL_OF(shared_train)
-KERNEL_OF(train_models)
-KERNEL_OF(eval_models)
-KERNEL_OF(eval_end_models)
-KERNEL_OF(predict_models)
-
-/* Runs and kernels, by number; a run's function has that number, its kernel's is RUNS further on. */
+/* Runs, by number; they say nothing of their kernels. */
 enum {
     F_INIT,
     F_SHARED,
@@ -228,29 +213,18 @@ enum {
     F_EVAL,
     F_EVAL_END,
     F_PREDICT,
-    RUNS,
-    N_FUNCTIONS = 2 * RUNS
+    N_FUNCTIONS
 };
-#define RUN(kind_, run)                                                                      \
-    {                                                                                        \
-        .kind = HFTAC_STEP_##kind_, .function = run, .first_step = LISTS + run, .n_steps = 1 \
-    }
-#define ALONE(run)                               \
-    {                                            \
-        .kind = HFTAC_STEP_KERNEL, .kernel = run \
-    }
-#define KERNEL(run, name_)                                                      \
-    {                                                                           \
-        .name = T(name_), .source = T(source), .is_per_model = run != F_SHARED, \
-        .function = RUNS + run, .n_work = 1, .operations = 2, .bytes_read = 8   \
+#define RUN(kind_, run)                             \
+    {                                               \
+        .kind = HFTAC_STEP_##kind_, .function = run \
     }
 enum {
-    N_SECTIONS = 14,
+    N_SECTIONS = 13,
     N_STATES = 7,
     N_OUTPUTS = 3,
     N_ALL_RESULTS = 9,
-    LISTS = 7, /* entries' own steps come before */
-    N_STEPS = LISTS + RUNS
+    N_STEPS = 7
 };
 
 /* The descriptor's block; behind it the functions' words, which only the linker knows. */
@@ -269,7 +243,6 @@ typedef struct Block {
     HftacStep steps[N_STEPS];
     HftacVariant variants[1];
     HftacCode codes[1];
-    HftacKernel kernels[RUNS];
 } Block;
 
 #define SECTION(tag_, field)                                                   \
@@ -311,8 +284,7 @@ __attribute__((visibility("hidden"), section(".rodata.fake"), aligned(64))) cons
                          SECTION(STEPS, steps),
                          SECTION(VARIANTS, variants),
                          SECTION(CODE, codes),
-                         SECTION(KERNELS, kernels),
-                         {.tag = HFTAC_SECTION_FUNCTIONS,
+                         {.tag = HFTAC_SECTION_ADDRESSES,
                           .row_bytes = sizeof(int64_t),
                           .offset = sizeof(Block),
                           .bytes = N_FUNCTIONS * sizeof(int64_t)}},
@@ -460,21 +432,12 @@ __attribute__((visibility("hidden"), section(".rodata.fake"), aligned(64))) cons
                       RUN(MODELS, F_TRAIN),
                       RUN(MODELS, F_EVAL),
                       RUN(MODELS, F_EVAL_END),
-                      RUN(MODELS, F_PREDICT),
-                      ALONE(F_INIT),
-                      ALONE(F_SHARED),
-                      ALONE(F_TRAIN),
-                      ALONE(F_EVAL),
-                      ALONE(F_EVAL_END),
-                      ALONE(F_PREDICT)},
-            .kernels = {KERNEL(F_INIT, fc_weight), KERNEL(F_SHARED, mean),
-                        KERNEL(F_TRAIN, loss), KERNEL(F_EVAL, sum), KERNEL(F_EVAL_END, count),
-                        KERNEL(F_PREDICT, y)},
+                      RUN(MODELS, F_PREDICT)},
             .variants = {{.hi = B,
                           .n_states = N_STATES,
                           .n_entries = HFTAC_N_ENTRIES,
                           .state_bytes = BLOCK}},
-            .codes = {{.march = T(march), .features = T(features), .n_functions = N_FUNCTIONS}},
+            .codes = {{.march = T(march), .features = T(features), .n_addresses = N_FUNCTIONS}},
 };
 
 /* The functions' words, directly behind the block, and the note by which libhftac finds it.  The note's hash is
@@ -487,9 +450,6 @@ __asm__(
     ".quad init_models - fake_block, shared_train - fake_block, train_models - fake_block\n"
     ".quad eval_models - fake_block, eval_end_models - fake_block\n"
     ".quad predict_models - fake_block\n"
-    ".quad kernel_init_models - fake_block, kernel_shared_train - fake_block\n"
-    ".quad kernel_train_models - fake_block, kernel_eval_models - fake_block\n"
-    ".quad kernel_eval_end_models - fake_block, kernel_predict_models - fake_block\n"
     ".popsection\n"
     ".pushsection " HFTAC_NOTE_SECTION ",\"a\",@note\n"
     ".balign 4\n"

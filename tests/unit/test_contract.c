@@ -202,19 +202,17 @@ static Built build_case(const Case *c)
 }
 
 /* void name(ptr table): calls the kernel with the table's pointers. */
-static void add_caller(Native *n, LLVMValueRef kernel, int n_places, const char *name)
+static void add_caller(Native *n, LLVMValueRef kernel, const char *name)
 {
     LLVMTypeRef ptr = LLVMPointerTypeInContext(n->context, 0);
     LLVMTypeRef type = LLVMFunctionType(LLVMVoidTypeInContext(n->context), &ptr, 1, false);
-    LLVMValueRef f = LLVMAddFunction(n->module, name, type), args[COUNT_PLACES];
+    LLVMTypeRef i64 = LLVMInt64TypeInContext(n->context);
+    LLVMValueRef f = LLVMAddFunction(n->module, name, type);
     LLVMBuilderRef b = LLVMCreateBuilderInContext(n->context);
     LLVMPositionBuilderAtEnd(b, LLVMAppendBasicBlockInContext(n->context, f, "entry"));
-    for (int i = 0; i < n_places; i++) {
-        LLVMValueRef at = LLVMConstInt(LLVMInt64TypeInContext(n->context), (unsigned)i, false);
-        LLVMValueRef p = LLVMBuildGEP2(b, ptr, LLVMGetParam(f, 0), &at, 1, "");
-        args[i] = LLVMBuildLoad2(b, ptr, p, "");
-    }
-    LLVMBuildCall2(b, LLVMGlobalGetValueType(kernel), kernel, args, (unsigned)n_places, "");
+    LLVMValueRef args[3] = {LLVMGetParam(f, 0), LLVMConstInt(i64, 0, 0),
+                            LLVMConstInt(i64, 1, 0)};
+    LLVMBuildCall2(b, emit_kernel_type(n->context), kernel, args, 3, "");
     LLVMBuildRetVoid(b);
     LLVMDisposeBuilder(b);
 }
@@ -246,7 +244,7 @@ static void add_kernel(Native *n, Built *t, int vector_bytes, const char *name)
     e.builder = LLVMCreateBuilderInContext(n->context);
     char inner[40];
     snprintf(inner, sizeof inner, "%s.kernel", name);
-    add_caller(n, emit_kernel(&e, &t->entry, &t->kernel, &t->places, inner), t->places.n, name);
+    add_caller(n, emit_kernel(&e, &t->entry, &t->kernel, &t->places, inner), name);
     LLVMDisposeBuilder(e.builder);
 }
 
