@@ -419,6 +419,8 @@ void scope_bind(Elab *e, Scope *s, const char *name, Value v, SrcRange loc);
 /* The value of a name used at `at`; reports unknown names with a suggestion. */
 Value elab_name(Elab *e, const char *name, SrcRange at);
 Global *global_find(Elab *e, const char *name, bool library);
+const char *elab_called_here(const char *name);
+bool elab_is_function(Elab *e, const char *name);
 Value global_value(Elab *e, Global *g, SrcRange at);
 void globals_collect(Elab *e, const Ast *file, bool library);
 bool defines_apply(Elab *e);

@@ -92,6 +92,27 @@ static void missing_arguments(Elab *e, const char *callee, const Ast *params, co
                t.s);
 }
 
+/*
+ * A number for a switch of the library is a size in the wrong place: PyTorch's Linear(64, 10) would
+ * be 64 features and a bias.
+ */
+static bool switch_checked(Elab *e, const char *callee, const Ast *param, const Arg *a)
+{
+    const Ast *preset = ast_kid(param, 1);
+    if (preset == NULL || (preset->kind != AST_TRUE && preset->kind != AST_FALSE) ||
+        a->v.kind != V_NUM || param->loc.file < 0 || !diag_is_library(e->diag, param->loc.file))
+        return true;
+    const double v = value_number(&a->v);
+    if (v == 0 || v == 1)
+        return true;
+    const bool layer = callee[0] >= 'A' && callee[0] <= 'Z';
+    diag_error(e->diag, a->loc, "argument '%s' of %s() is true or false, not %s%s", param->name,
+               callee, value_what(e, &a->v),
+               layer ? "; sizes that the input tells (in_features and the like) are not given"
+                     : "");
+    return false;
+}
+
 bool args_bind(Elab *e, const char *callee, const Ast *params, const Args *args, Value *out,
                SrcRange *locs, bool *given)
 {
@@ -119,6 +140,7 @@ bool args_bind(Elab *e, const char *callee, const Ast *params, const Args *args,
                        params->kid[k]->name);
             ok = false;
         } else {
+            ok = switch_checked(e, callee, params->kid[k], a) && ok;
             given[k] = true;
             out[k] = a->v;
             locs[k] = a->loc;

@@ -197,6 +197,21 @@ Value eval_index(Elab *e, const Ast *t)
     return value_error();
 }
 
+/* Methods are functions here, and self in a block is its list. */
+static void no_member(Elab *e, const Ast *t, const Value *base)
+{
+    const char *here = elab_called_here(t->name), *name = here != NULL ? here : t->name;
+    const char *hint = "";
+    if (t->kid[0]->kind == AST_SELF)
+        hint = "; layers are called by their names, without `self`";
+    else if (base->kind == V_TENSOR && strcmp(name, "T") == 0)
+        hint = "; write transpose(.., 0, 1)";
+    else if (base->kind == V_TENSOR && elab_is_function(e, name))
+        hint = arena_printf(e->arena, "; write %s(..)", name);
+    diag_error(e->diag, t->name_loc, "%s has no member '%s'%s", value_what(e, base), t->name,
+               hint);
+}
+
 Value eval_member(Elab *e, const Ast *t)
 {
     const Value base = eval(e, t->kid[0]);
@@ -218,6 +233,6 @@ Value eval_member(Elab *e, const Ast *t)
                    base.layer->path, t->name);
         return value_error();
     }
-    diag_error(e->diag, t->name_loc, "%s has no member '%s'", value_what(e, &base), t->name);
+    no_member(e, t, &base);
     return value_error();
 }

@@ -112,13 +112,56 @@ static const char *suggestion(Elab *e, const char *name)
     return diag_closest(name, all, n);
 }
 
+/* PyTorch's and Python's names for what is called differently here. */
+const char *elab_called_here(const char *name)
+{
+    static const struct {
+        const char *there, *here;
+    } rows[] = {
+        {"True", "true"},
+        {"False", "false"},
+        {"None", "none"},
+        {"view", "reshape"},
+        {"size", "shape"},
+        {"BCELoss", "binary_cross_entropy"},
+        {"BCEWithLogitsLoss", "bce_with_logits"},
+        {"CrossEntropyLoss", "cross_entropy"},
+        {"HuberLoss", "huber_loss"},
+        {"KLDivLoss", "kl_div"},
+        {"L1Loss", "l1_loss"},
+        {"MSELoss", "mse_loss"},
+        {"NLLLoss", "nll_loss"},
+        {"SmoothL1Loss", "smooth_l1_loss"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        if (strcmp(rows[i].there, name) == 0)
+            return rows[i].here;
+    return NULL;
+}
+
+static bool is_python_module(const char *name)
+{
+    return !strcmp(name, "nn") || !strcmp(name, "F") || !strcmp(name, "torch");
+}
+
+bool elab_is_function(Elab *e, const char *name)
+{
+    const Global *g = global_find(e, name, true);
+    return (g != NULL && g->decl->kind == AST_FN) || builtin_find(name) != NULL;
+}
+
 Value elab_name(Elab *e, const char *name, SrcRange at)
 {
     Value v;
     if (elab_lookup(e, name, at, &v))
         return v;
-    const char *closest = suggestion(e, name);
-    if (closest != NULL)
+    const char *here = elab_called_here(name);
+    const char *closest = here != NULL ? here : suggestion(e, name);
+    if (is_python_module(name))
+        diag_error(e->diag, at,
+                   "unknown name '%s'; layers and functions stand without a module: relu(x)",
+                   name);
+    else if (closest != NULL)
         diag_error(e->diag, at, "unknown name '%s'; did you mean '%s'?", name, closest);
     else
         diag_error(e->diag, at, "unknown name '%s'", name);

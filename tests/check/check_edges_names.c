@@ -22,7 +22,7 @@ static const struct {
      "masked_dropout dropout_channels class_numbers is_class class_matches below_zero "
      "reduce_loss class_targets "
      "class_loss soft_cross_entropy along vector pair_loss per_channel batch_axes values_of "
-     "standardize if_finite "
+     "standardize if_finite check_eps "
      "batch_norm_training BatchNorm normalized_groups InstanceNorm last_dims pool_count "
      "pool_windows first_axes "
      "max_pool window_counts avg_pool adaptive_sizes in_adaptive_window map_axis "
