@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "runtime/array.h"
 #include "runtime/door.h"
@@ -436,7 +437,12 @@ static hftac_status load_member(hftac_array *a, int32_t model, const char *folde
     char *path = hft_set_find(folder, model_name(name, model));
     if (!path)
         return hft_fail_memory("a path", strlen(folder));
-    const hftac_status s = load_file(a, model, check ? model : model + 1, path, options);
+    /* A set of fewer models, or of one that was trained alone. */
+    const bool missing = access(path, F_OK) != 0 && errno == ENOENT;
+    const hftac_status s = missing
+                               ? hft_fail(HFTAC_FILE, "%s: there is no %s in it, for model %d",
+                                          folder, name, model)
+                               : load_file(a, model, check ? model : model + 1, path, options);
     free(path);
     return s;
 }

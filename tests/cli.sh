@@ -124,6 +124,9 @@ holds "eight models are saved" bash -c '[ "$(ls saved/*.safetensors | wc -l)" = 
 holds "the log is JSON lines with a header" python3 -c 'import json; l=[json.loads(x) for x in open("run.jsonl")]; assert l[0]["event"]=="start" and len(l[0]["slots"])==8 and l[-1]["event"]=="end"; assert sum(e["event"]=="train" for e in l) >= 16'
 holds "the CSV has one row per epoch, model and metric" bash -c '[ "$(grep -c ,train, run.csv)" -ge 16 ] && head -n 1 run.csv | grep -q "^epoch,model,split,metric,value,lr"'
 expect 0 "test acc" "$hftrun" digits.so --test "$test" --load saved
+expect 0 "done" "$hftrun" digits.so --test "$test" --load saved --only 3 --save alone
+expect 3 "alone: there is no model-000.safetensors in it, for model 0" "$hftrun" digits.so --test "$test" --load alone
+expect 0 "test acc" "$hftrun" digits.so --test "$test" --load alone --only 3
 expect 0 "" "$hftrun" digits.so --test "$test" --load saved --predict out.safetensors
 holds "predictions cover every sample of every model" python3 -c '
 import json,struct
