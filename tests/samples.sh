@@ -15,6 +15,12 @@ check() {
 }
 "$bin/train_digits" "$tmp/digits.so" "$root/samples/data/digits-train.safetensors" "$root/samples/data/digits-test.safetensors" >"$tmp/c.txt"
 check "the C client" "$tmp/c.txt"
+cmake --install "$(dirname "$bin")" --prefix "$tmp/installed" >/dev/null
+export PKG_CONFIG_PATH=$tmp/installed/lib/pkgconfig
+# shellcheck disable=SC2046
+cc "$root/samples/train_digits.c" $(pkg-config --cflags --libs hftac) -Wl,-rpath,"$tmp/installed/lib" -o "$tmp/own"
+"$tmp/own" "$tmp/digits.so" "$root/samples/data/digits-train.safetensors" "$root/samples/data/digits-test.safetensors" >"$tmp/own.txt"
+cmp "$tmp/c.txt" "$tmp/own.txt" || { echo "FAILED: the C client against the installed library"; exit 1; }
 if command -v python3 >/dev/null; then
     HFTAC_LIBRARY=$(dirname "$bin")/lib/libhftac.so python3 "$root/samples/train_digits.py" "$tmp/digits.so" "$root/samples/data/digits-train.safetensors" \
         "$root/samples/data/digits-test.safetensors" >"$tmp/py.txt"
