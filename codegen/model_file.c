@@ -23,7 +23,7 @@ typedef struct Writer {
 } Writer;
 
 /* The same numbers in ir/ and in the file. */
-#define DTYPE(NAME, text, bytes, st, c, cls) \
+#define DTYPE(NAME, text, bytes, cls) \
     static_assert((int)DT_##NAME == (int)HFTAC_DT_##NAME, "element types");
 #include "ir/dtypes.def"
 static_assert((int)ROLE_PARAM == HFTAC_ROLE_PARAM && (int)ROLE_BUFFER == HFTAC_ROLE_BUFFER &&

@@ -6,25 +6,19 @@
 #include <string.h>
 
 typedef struct DTypeInfo {
-    const char *text, *safetensors;
+    const char *text;
     int bytes;
     DTypeClass cls;
 } DTypeInfo;
 
 static const DTypeInfo dtypes[] = {
-#define DTYPE(NAME, text_, bytes_, st_, c, cls_) \
-    {.text = text_, .safetensors = st_, .bytes = bytes_, .cls = DTC_##cls_},
+#define DTYPE(NAME, text_, bytes_, cls_) {.text = text_, .bytes = bytes_, .cls = DTC_##cls_},
 #include "ir/dtypes.def"
 };
 
 const char *dtype_text(DType t)
 {
     return dtypes[t].text;
-}
-
-const char *dtype_safetensors(DType t)
-{
-    return dtypes[t].safetensors;
 }
 
 int dtype_bytes(DType t)

@@ -17,7 +17,7 @@ enum {
 };
 
 typedef enum DType {
-#define DTYPE(NAME, text, bytes, st, c, cls) DT_##NAME,
+#define DTYPE(NAME, text, bytes, cls) DT_##NAME,
 #include "ir/dtypes.def"
     DT_COUNT
 } DType;
@@ -29,7 +29,6 @@ typedef enum DTypeClass {
 } DTypeClass;
 
 const char *dtype_text(DType t);
-const char *dtype_safetensors(DType t);
 int dtype_bytes(DType t);
 DTypeClass dtype_class(DType t);
 /* DT_COUNT if there is none of that name. */
