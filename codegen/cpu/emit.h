@@ -64,7 +64,6 @@ typedef struct Emit {
     Memo *memo;
     MemoryMap *memory;
     const CodegenOptions *options;
-    int failed_kind; /* KernelKind that cannot be emitted yet, or -1 */
 } Emit;
 
 /* Types and constants. */

@@ -228,8 +228,7 @@ LLVMValueRef emit_kernel(Emit *e, const EntryPlan *entry, const Kernel *k, const
         emit_scatter_kernel(e);
         break;
     case KERNEL_LOOP:
-        e->failed_kind = (int)k->kind;
-        break;
+        break; /* has no function: module.c emits the kernels of its body */
     }
     end_function(e);
     return e->function;

@@ -111,7 +111,7 @@ static LLVMValueRef seen_from_first(CpuModule *m, const Part *part, LLVMValueRef
 }
 
 static LLVMValueRef generate_kernel(CpuModule *m, const Plan *p, const EntryPlan *entry,
-                                    const Kernel *k, const Places *places, const char **error)
+                                    const Kernel *k, const Places *places)
 {
     Part *part = smallest_part(m);
     Emit e = {.arena = arena_new(),
@@ -120,36 +120,27 @@ static LLVMValueRef generate_kernel(CpuModule *m, const Plan *p, const EntryPlan
               .plan = p,
               .vector_bytes = m->target.vector_bytes,
               .optimize = m->optimize,
-              .options = m->options,
-              .failed_kind = -1};
+              .options = m->options};
     e.builder = LLVMCreateBuilderInContext(part->context);
     const char *name = arena_printf(m->arena, "%s.%s", entry->graph->name, k->name);
     if (m->n_parts > 1) /* no two are alike, whatever part they are in */
         name = arena_printf(m->arena, "%s.%d", name, m->n_known);
     LLVMValueRef f = emit_kernel(&e, entry, k, places, name);
     set_attributes(m, f);
-    if (e.failed_kind >= 0) {
-        *error = arena_printf(m->arena, "%s of @%s: %s are not supported on the CPU yet",
-                              k->name, entry->graph->name, "loops");
-        f = NULL;
-    }
     LLVMDisposeBuilder(e.builder);
     arena_free(e.arena);
-    if (!f)
-        return NULL;
     part->size += instructions_of(f);
     return seen_from_first(m, part, f);
 }
 
-/* The function of an equal kernel that was generated before, or a new one; NULL and *error if its kind cannot be
- * emitted. */
+/* The function of an equal kernel that was generated before, or a new one. */
 static LLVMValueRef kernel_function(CpuModule *m, const Plan *p, const EntryPlan *entry,
-                                    const Kernel *k, const Places *places, const char **error)
+                                    const Kernel *k, const Places *places)
 {
     const int same = map_get(m->known_numbers, places->signature);
     if (same >= 0)
         return m->known[same];
-    LLVMValueRef f = generate_kernel(m, p, entry, k, places, error);
+    LLVMValueRef f = generate_kernel(m, p, entry, k, places);
     if (m->n_known == m->cap_known)
         m->known = arena_grow(m->arena, m->known, &m->cap_known, sizeof *m->known);
     map_set(m->known_numbers, places->signature, m->n_known);
@@ -157,9 +148,8 @@ static LLVMValueRef kernel_function(CpuModule *m, const Plan *p, const EntryPlan
     return f;
 }
 
-/* The functions of all kernels of an entry or a loop's body; NULL and *error if one cannot be emitted. */
-static KernelCall *generate_calls(CpuModule *m, const Plan *p, const EntryPlan *entry,
-                                  const char **error)
+/* The functions of all kernels of an entry or a loop's body. */
+static KernelCall *generate_calls(CpuModule *m, const Plan *p, const EntryPlan *entry)
 {
     KernelCall *call = arena_array(m->arena, (size_t)entry->n_kernels + 1, sizeof *call);
     int *number = arena_array(m->arena, (size_t)entry->graph->n_nodes + 1, sizeof *number);
@@ -167,18 +157,14 @@ static KernelCall *generate_calls(CpuModule *m, const Plan *p, const EntryPlan *
         const Kernel *k = &entry->kernels[i];
         if (k->kind == KERNEL_LOOP) {
             call[i].loop = k->loop;
-            call[i].body = generate_calls(m, p, k->loop->body, error);
-            if (!call[i].body)
-                return NULL;
+            call[i].body = generate_calls(m, p, k->loop->body);
             continue;
         }
         Places *places = arena_alloc(m->arena, sizeof *places);
         kernel_places(m->arena, entry, k, number, places);
         call[i].places = places;
         m->max_places = places->n > m->max_places ? places->n : m->max_places;
-        call[i].function = kernel_function(m, p, entry, k, places, error);
-        if (!call[i].function)
-            return NULL;
+        call[i].function = kernel_function(m, p, entry, k, places);
     }
     return call;
 }
@@ -254,12 +240,9 @@ static int add_run(CpuModule *m, const RegionInput *in, const char *name)
     return address_number(m, f);
 }
 
-static bool generate_entry(CpuModule *m, const Plan *p, const EntryPlan *entry, EntryCode *out,
-                           const char **error)
+static void generate_entry(CpuModule *m, const Plan *p, const EntryPlan *entry, EntryCode *out)
 {
-    const KernelCall *call = generate_calls(m, p, entry, error);
-    if (!call)
-        return false;
+    const KernelCall *call = generate_calls(m, p, entry);
     const char *name = entry->graph->name;
     RegionInput in = {.arena = m->arena,
                       .set_attributes = set_part_attributes,
@@ -280,7 +263,6 @@ static bool generate_entry(CpuModule *m, const Plan *p, const EntryPlan *entry, 
     out->models = add_run(m, &in, arena_printf(m->arena, "%s.models", name));
     in.calls = call;
     out->kernels = describe_kernels(m, &in);
-    return true;
 }
 
 static void verify(const CpuModule *m)
@@ -317,16 +299,13 @@ static bool generate(CpuModule *m, const Plan *p, const CodegenOptions *o, const
 {
     LLVMTargetDataRef layout = LLVMCreateTargetDataLayout(m->parts[0].machine);
     EntryCode *entries = arena_array(m->arena, (size_t)p->n_entries, sizeof *entries);
-    bool ok = true;
     for (int i = 0; i < m->n_parts; i++) {
         LLVMSetModuleDataLayout(m->parts[i].module, layout);
         LLVMSetTarget(m->parts[i].module, "x86_64-unknown-linux-gnu");
     }
-    for (int i = 0; ok && i < p->n_entries; i++)
-        ok = generate_entry(m, p, &p->entries[i], &entries[i], error);
+    for (int i = 0; i < p->n_entries; i++)
+        generate_entry(m, p, &p->entries[i], &entries[i]);
     LLVMDisposeTargetData(layout);
-    if (!ok)
-        return false;
     const CodeVersion code = {o->march, m->target.features, m->n_addresses};
     const ModelFile file = model_file_write(m->arena, p, o->version, entries, 1, &code);
     descriptor_emit(m->parts[0].module, &file, m->addresses);

@@ -239,8 +239,7 @@ static void add_kernel(Native *n, Built *t, int vector_bytes, const char *name)
               .module = n->module,
               .plan = &t->plan,
               .vector_bytes = vector_bytes,
-              .optimize = 2,
-              .failed_kind = -1};
+              .optimize = 2};
     e.builder = LLVMCreateBuilderInContext(n->context);
     char inner[40];
     snprintf(inner, sizeof inner, "%s.kernel", name);
