@@ -6,9 +6,7 @@
 #include <stddef.h>
 #include <stdio.h>
 
-/* How many bytes at s[0 .. n) are a control character (C0 but tab, DEL, C1, the marks that turn the direction); 0: none is. */
-size_t plain_control(const char *s, size_t n);
-/* Prints s; control characters as \x1b, or, `instead` not NULL, each as that. */
+/* Prints s; control characters (C0 but tab, DEL, C1, the marks that turn the direction) as \x1b, or, `instead` not NULL, each as that. */
 void plain_print(FILE *out, const char *s, size_t n, const char *instead);
 /* The longest beginning of s, of at most `most` bytes, that ends between characters. */
 size_t plain_cut(const char *s, size_t n, size_t most);
