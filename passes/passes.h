@@ -1,5 +1,5 @@
 /* Graph to graph; each pass is one file.  All edit the module they are given; every one leaves it verified
- * (tools run them through pass_run, which verifies, dumps and times). */
+ * (run_passes of tools/hftac.c verifies, dumps and times them). */
 #ifndef HFTAC_PASSES_PASSES_H
 #define HFTAC_PASSES_PASSES_H
 

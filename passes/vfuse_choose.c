@@ -11,11 +11,13 @@
 
 #include <string.h>
 
-/* In units of scalars.def.  LIMIT: read twice and dearer than that: stored.  SPREAD: not computed again for
- * each element of an outer axis.  SCALAR_LIMIT: of a rank 0 value that tensors read, computed once per kernel. */
+/* In units of scalars.def. */
 enum {
+    /* What is read twice and is dearer is stored. */
     COST_LIMIT = 8,
+    /* What costs as much is not computed again for each element of an outer axis. */
     COST_SPREAD = 4,
+    /* What is of rank 0 and costs as much is stored where tensors read it; cheaper, each kernel computes it once for itself. */
     COST_SCALAR_LIMIT = 12
 };
 static const double cost_never = 1e9; /* of a contraction: computed once, in its kernel */

@@ -1,4 +1,5 @@
-/* A plan as LLVM code: a function per kernel, two region functions per entry, the descriptor.
+/* A plan as LLVM code: a function for all kernels that are equal, the functions that run an entry's kernels (one for those of all
+ * models, one for those of each), the descriptor.
  *
  * It is one LLVM module, or, split, several in contexts of their own: the first has the regions and the descriptor, and
  * each kernel goes to the part that has least so far.  Kernels call nothing and use no globals, so that a part needs
