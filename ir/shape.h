@@ -25,6 +25,8 @@ typedef struct EinsumSpec {
 bool einsum_parse(const char *spec, EinsumSpec *out);
 /* Extent of a letter, from the operands' shapes. */
 int64_t einsum_extent(const EinsumSpec *s, const Shape *a, const Shape *b, char letter);
+/* Products that one element of the result is the sum of. */
+double einsum_depth(const Node *einsum);
 
 /* Can an operator belong to a value that is made of indices and constants alone? */
 bool op_index_only(OpCode op);

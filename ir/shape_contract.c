@@ -49,6 +49,19 @@ int64_t einsum_extent(const EinsumSpec *s, const Shape *a, const Shape *b, char 
     return ia >= 0 ? a->dim[ia] : ib >= 0 ? b->dim[ib] : 0;
 }
 
+double einsum_depth(const Node *einsum)
+{
+    const Shape *a = &einsum->in[0]->type.shape;
+    EinsumSpec s;
+    double depth = 1;
+    if (!einsum_parse(einsum->attrs.einsum.spec, &s))
+        return depth;
+    for (int i = 0; i < s.n_a; i++)
+        if (axis_of(s.out, s.n_out, s.a[i]) < 0)
+            depth *= (double)a->dim[i];
+    return depth;
+}
+
 static int64_t mark_of(const EinsumSpec *s, const Shape *a, const Shape *b, char letter)
 {
     const int ia = axis_of(s->a, s->n_a, letter), ib = axis_of(s->b, s->n_b, letter);

@@ -6,8 +6,6 @@
  *   a dear expression          WORK_TIMES per element
  * and in each kernel what passes/work.c says.  A loop's body is an entry of its own, for one of its rounds.  So the work of an
  * entry is at most a constant times that of its values, each computed once, and loads: it grows as the shapes do. */
-#include <string.h>
-
 #include "ir/shape.h"
 #include "passes/work.h"
 
@@ -90,19 +88,6 @@ const char *plan_work_check(const EntryPlan *e, Arena *a)
 
 /* ---- report ---- */
 
-/* Products that one element of an einsum is the sum of. */
-static double depth_of(const Node *einsum)
-{
-    EinsumSpec spec;
-    double depth = 1;
-    if (!einsum_parse(einsum->attrs.einsum.spec, &spec))
-        return depth;
-    for (int i = 0; i < spec.n_a; i++)
-        if (!memchr(spec.out, spec.a[i], (size_t)spec.n_out))
-            depth *= (double)einsum->in[0]->type.shape.dim[i];
-    return depth;
-}
-
 /* What one element of n costs, without its operands: a reduction takes what it reduces, a contraction a product of each pair. */
 static double element_cost(const Node *n)
 {
@@ -110,7 +95,7 @@ static double element_cost(const Node *n)
     if (node_kind(n) == KIND_REDUCE)
         return elements_of(n->in[0]) / elements;
     if (node_kind(n) == KIND_CONTRACT)
-        return depth_of(n);
+        return einsum_depth(n);
     return node_kind(n) == KIND_SCATTER ? 1 : node_own_cost(n);
 }
 

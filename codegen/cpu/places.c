@@ -2,10 +2,7 @@
  * which they are met, places by number, everything that the code depends on as text, names and offsets left out. */
 #include "codegen/cpu/places.h"
 
-#include <string.h>
-
 #include "codegen/cpu/philox.h"
-#include "ir/contract.h"
 #include "ir/shape.h"
 
 typedef struct Walk {
@@ -103,19 +100,6 @@ static void put_type(Walk *w, DType t, const Shape *s)
         text_printf(&w->text, "%c%lld", i ? ',' : '[', (long long)s->dim[i]);
 }
 
-/* The product of the extents of all letters. */
-static double contraction_steps(const Node *n)
-{
-    EinsumSpec s;
-    double steps = (double)shape_count(&n->type.shape);
-    if (!einsum_parse(n->attrs.einsum.spec, &s))
-        return steps;
-    for (int i = 0; i < s.n_a; i++)
-        if (!memchr(s.out, s.a[i], (size_t)s.n_out))
-            steps *= (double)n->in[0]->type.shape.dim[i];
-    return steps;
-}
-
 static double operations_of(const Node *n)
 {
     switch (op_info(n->op)->kind) {
@@ -126,7 +110,7 @@ static double operations_of(const Node *n)
     case KIND_SCATTER:
         return (double)shape_count(&n->in[n->n_in - 1]->type.shape);
     case KIND_CONTRACT:
-        return 2 * contraction_steps(n);
+        return 2 * (double)shape_count(&n->type.shape) * einsum_depth(n);
     case KIND_LEAF:
     case KIND_VIEW:
     case KIND_INDEX:
