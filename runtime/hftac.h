@@ -434,7 +434,8 @@ typedef int hftac_sink(void *context, int64_t first, int64_t n_valid);
 
 HFTAC_TRY hftac_predict(hftac_array *array, hftac_data *data, hftac_sink *sink, void *context);
 /* All outputs as tensors [models, samples, ...] in one safetensors file, written whole or not
- * at all. */
+ * at all.  An output without an axis of samples is [models, ...]; HFTAC_DATA if its value differs
+ * from batch to batch. */
 HFTAC_TRY hftac_predict_to_file(hftac_array *array, hftac_data *data, const char *path);
 
 /* ---- Files ---- */

@@ -1,6 +1,7 @@
 /* Prediction over a data set, to the caller or into a file. */
 #include <inttypes.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "runtime/door.h"
 #include "runtime/loop.h"
@@ -40,9 +41,30 @@ typedef struct FileSink {
     hftac_array *a;
     StWriter *writer;
     StTensor *tensors;
+    unsigned char **once; /* of each output without samples, what the first batch gave */
     int64_t samples;
     hftac_status status;
 } FileSink;
+
+/* Without an axis of samples there is one value for the data set, which the batches must agree on: a sum over a batch would
+ * stand in the file as if it were the whole set's. */
+static hftac_status write_once(const FileSink *f, int32_t output, int32_t model, int64_t first,
+                               const void *values)
+{
+    const StTensor *t = &f->tensors[output];
+    const uint64_t block = t->bytes / (uint64_t)f->a->n, at = (uint64_t)model * block;
+    unsigned char *seen = f->once[output] + at;
+    if (!first) {
+        memcpy(seen, values, block);
+        return hft_st_write(f->writer, t, at, values, block);
+    }
+    if (memcmp(seen, values, block) == 0)
+        return HFTAC_OK;
+    return hft_fail(HFTAC_DATA,
+                    "output %s has no axis of samples, but a value for each batch: the data "
+                    "set has %" PRId64 " samples, more than a batch of %" PRId64,
+                    t->name, f->samples, f->a->m->info->batch);
+}
 
 /* An output is [outer..., N * per_sample, inner...]. */
 static hftac_status write_output(const FileSink *f, int32_t output, int32_t model,
@@ -57,8 +79,7 @@ static hftac_status write_output(const FileSink *f, int32_t output, int32_t mode
     const unsigned char *values = p;
     const uint64_t block = t->bytes / (uint64_t)f->a->n;
     if (o->batch_axis < 0)
-        return first ? HFTAC_OK
-                     : hft_st_write(f->writer, t, (uint64_t)model * block, values, block);
+        return write_once(f, output, model, first, values);
     uint64_t outer = 1, row = hftac_type_bytes(o->type) * (uint64_t)o->per_sample;
     for (int32_t k = 0; k < o->batch_axis; k++)
         outer *= (uint64_t)o->dims[k];
@@ -105,6 +126,30 @@ static hftac_status list_outputs(const FileSink *f)
     return HFTAC_OK;
 }
 
+/* After the header: the tensors' sizes are known. */
+static hftac_status open_once(FileSink *f)
+{
+    const int32_t n = f->a->about.n_outputs;
+    f->once = calloc((size_t)n + 1, sizeof *f->once);
+    if (!f->once)
+        return hft_fail_memory("the outputs", 0);
+    for (int32_t i = 0; i < n; i++) {
+        if (f->a->outputs[i].batch_axis >= 0)
+            continue;
+        f->once[i] = malloc(f->tensors[i].bytes + 1);
+        if (!f->once[i])
+            return hft_fail_memory("an output", f->tensors[i].bytes);
+    }
+    return HFTAC_OK;
+}
+
+static void close_once(FileSink *f)
+{
+    for (int32_t i = 0; f->once && i < f->a->about.n_outputs; i++)
+        free(f->once[i]);
+    free(f->once);
+}
+
 hftac_status hftac_predict_to_file(hftac_array *a, hftac_data *data, const char *path)
 {
     HFT_OWN_FLOAT_MODE;
@@ -124,6 +169,8 @@ hftac_status hftac_predict_to_file(hftac_array *a, hftac_data *data, const char 
     if (!s)
         s = hft_st_create(file, f.tensors, a->about.n_outputs, metadata, 2, &f.writer);
     if (!s)
+        s = open_once(&f);
+    if (!s)
         s = predict_batches(a, data, write_batch, &f);
     if (f.status)
         s = f.status;
@@ -131,6 +178,7 @@ hftac_status hftac_predict_to_file(hftac_array *a, hftac_data *data, const char 
         hft_st_abort(f.writer);
     else
         s = hft_st_commit(f.writer);
+    close_once(&f);
     free(f.tensors);
     return s;
 }

@@ -226,6 +226,17 @@ for how in --test --train "--epochs 3 --train"; do
     # shellcheck disable=SC2086
     expect 2 "--predict FILE" "$hftrun" ask.so $how ask.safetensors
 done
+# What has no axis of samples: the batches must agree.
+sed 's/output y/output scale = arange(3)\n  output y/' ask.hdl >once.hdl
+sed 's/output y/output total = sum(x)\n  output y/' ask.hdl >total.hdl
+for n in 1 2; do
+    expect 0 "" "$hftac" -q -DN=$n once.hdl -o once.so
+    expect 0 "" "$hftrun" -q once.so --predict once.safetensors --test ask.safetensors
+    expect 0 "" "$hftac" -q -DN=$n total.hdl -o total$n.so
+done
+expect 1 "output total has no axis of samples, but a value for each batch" "$hftrun" -q total1.so --predict total.safetensors --test ask.safetensors
+holds "... and no file" absent total.safetensors
+expect 0 "" "$hftrun" -q total2.so --predict total.safetensors --test ask.safetensors
 # A program for whole batches is refused a partial one before training begins; a multiple works, and so does what is not asked.
 cat >whole.hdl <<'H'
 hdl 1
