@@ -3,7 +3,6 @@
 
 #include <math.h>
 #include <stdio.h>
-#include <string.h>
 
 static bool number_argument(const Call *c, int i, double *out, bool *integer)
 {

@@ -1,8 +1,6 @@
 /* Random values: 32 bits of Philox each, keyed by the model's seed, the step and a path. */
 #include "frontend/elab.h"
 
-#include <math.h>
-
 Node *random_bits(Elab *e, const char *path, const Shape *shape, Node *step)
 {
     if (e->loop != NULL)

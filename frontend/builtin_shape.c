@@ -1,7 +1,6 @@
 /* Built-in functions that move elements or ask for shapes. */
 #include "frontend/elab.h"
 
-#include <math.h>
 #include <string.h>
 
 static Node *tensor(const Call *c, int i, bool *weak)

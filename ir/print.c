@@ -1,8 +1,6 @@
 /* The printer of .hir, and two more views of the same things: Graphviz and the operator list. */
 #include "ir/print.h"
 
-#include <string.h>
-
 #include "ir/loop.h"
 #include "ir/shape.h"
 

@@ -38,8 +38,7 @@ typedef struct Reverse {
     bool *varies; /* by joint id: from round to round */
     int *stacked; /* by joint id: number among the new loop's stacked values, -1 */
     Node **given; /* by joint id: of the arguments that bring adjoints: the operand, outside */
-    int n_given;
-    Node *back; /* the new loop */
+    Node *back;   /* the new loop */
 } Reverse;
 
 static Arena *arena_of(const Reverse *r)

@@ -12,7 +12,6 @@
  * there waits for nobody. */
 #include "runtime/pool.h"
 
-#include <errno.h>
 #include <limits.h>
 #include <linux/futex.h>
 #include <pthread.h>

@@ -243,9 +243,6 @@ enum {
     OPT_LIST,
     OPT_HELP,
     OPT_VERSION,
-    OPT_WERROR,
-    OPT_COLOR,
-    OPT_DEPEND,
     OPT_DETERMINISTIC
 };
 

@@ -1,7 +1,6 @@
 /* hftrun: trains, evaluates and asks the models inside a model.so. */
 #include "tools/hftrun.h"
 
-#include <errno.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdlib.h>

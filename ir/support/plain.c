@@ -2,7 +2,6 @@
 #include "ir/support/plain.h"
 
 #include <stdbool.h>
-#include <string.h>
 
 static bool between(char c, int lo, int hi)
 {
