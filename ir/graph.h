@@ -39,8 +39,9 @@ struct Node {
     Attrs attrs;
     SrcRange loc;
     Form form;
-    IntList
-        order; /* in which the axes lie in memory if the value is stored, outermost first; n == 0: as they are.  Lower's */
+    /* The order in which the axes lie in memory if the value is stored, outermost first, as passes/lower.c
+     * has chosen it; n == 0: as they are. */
+    IntList order;
     Graph *body; /* kind LOOP: the region */
     void *aux;   /* of the pass that is running; NULL between passes */
 };
@@ -61,8 +62,8 @@ typedef struct State {
     Type type;        /* models: {0,0} before horizontal fusion */
     StateRole role;
     SrcRange loc;
-    IntList
-        layout; /* order in which the axes are stored, outermost first; n == 0: as they are */
+    /* Order in which the axes are stored, outermost first; n == 0: as they are. */
+    IntList layout;
 } State;
 
 /* What a model.so can hold. */
@@ -110,10 +111,12 @@ typedef struct Output {
     OutputKind kind;
     const char *name;
     Node *value, *value2;
-    const Type *
-        seen; /* OUT_TENSOR in a plan: what the host sees, if value is the same memory in another shape; or NULL */
-    bool
-        guarded; /* OUT_STATE of reals: an element whose new value is not finite keeps its old one, and the host is told */
+    /* OUT_TENSOR in a plan: what the host sees, if value is the same memory in another shape;
+     * or NULL. */
+    const Type *seen;
+    /* OUT_STATE of reals: an element whose new value is not finite keeps its old one, and the
+     * host is told. */
+    bool guarded;
     const char *input; /* OUT_FAULT: the input whose values are checked, or NULL */
     int64_t lo, hi;    /* OUT_FAULT: allowed are lo <= v < hi ... */
     int64_t ignore;    /* ... and this one, if has_ignore */

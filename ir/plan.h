@@ -34,8 +34,8 @@ struct Buffer {
     const char *name;
     BufferSpace space;
     DType dtype;
-    bool
-        per_model; /* STATE, HYPER, SEED, RESULT, OUTPUT and `each` INPUTs: model b's is at b * model_bytes */
+    /* STATE, HYPER, SEED, RESULT, OUTPUT and `each` INPUTs: model b's is at b * model_bytes. */
+    bool per_model;
     int index;
     int64_t offset, bytes; /* bytes: of one model's */
     int64_t model_bytes;   /* distance between models; 0 if shared or scratch */
@@ -61,11 +61,12 @@ typedef enum KernelKind {
  * not store it to: then the store copies from there.  One value may have several stores in one kernel. */
 typedef struct Store {
     Node *value;
-    Buffer *
-        to; /* value's axes and to->shape agree; element types may differ: the store converts (result: f64) */
-    Buffer *
-        flag; /* NULL, or a result: elements that are not finite are not stored, and it becomes 1 if there were some, else 0.
-               * to is a state of the value's type, and the kernel no scatter */
+    /* Value's axes and to->shape agree; element types may differ: the store converts (result:
+     * f64). */
+    Buffer *to;
+    /* NULL, or a result: elements that are not finite are not stored, and it becomes 1 if there
+     * were some, else 0.  `to` is then a state of the value's type, and the kernel no scatter. */
+    Buffer *flag;
 } Store;
 
 /* space: the iteration space.  A store's value has the same rank and on each axis the space's extent or 1
@@ -100,12 +101,13 @@ typedef struct Kernel {
     int vector;
     Store *stores;
     int n_stores;
-    Node *
-        contract; /* KERNEL_CONTRACT: the einsum; KERNEL_SCATTER: the scatter_add; KERNEL_LOOP: the loop */
+    /* KERNEL_CONTRACT: the einsum; KERNEL_SCATTER: the scatter_add; KERNEL_LOOP: the loop. */
+    Node *contract;
     LoopPlan *loop; /* KERNEL_LOOP: its stores are the loop's results, which its body writes */
-    bool
-        flat; /* KERNEL_EXPR without index, views and reductions whose values all have the space's shape (or rank 0) and lie in
-                * memory in one order without gaps: one loop over all elements does it */
+    /* KERNEL_EXPR without index, views and reductions whose values all have the space's shape
+     * (or rank 0) and lie in memory in one order without gaps: one loop over all elements does
+     * it. */
+    bool flat;
 } Kernel;
 
 /* One entry point: first the shared kernels, then - after the only barrier - the kernels of each model, which
@@ -114,8 +116,8 @@ struct EntryPlan {
     Graph *graph;
     Kernel *kernels; /* shared ones first */
     int n_kernels, n_shared;
-    Buffer **
-        buffer; /* by node id: where the node's value can be read; NULL: computed where it is read */
+    /* By node id: where the node's value can be read; NULL: computed where it is read. */
+    Buffer **buffer;
     int64_t scratch_bytes, shared_bytes;
     const char **results; /* names of the entry's results, in order of BUF_RESULT index */
     int n_results;

@@ -15,8 +15,8 @@
 #include "passes/rewrite.h"
 
 typedef struct Masking {
-    bool
-        whole; /* train, init, and what batch_judge finds to be for whole batches only: every sample counts */
+    /* Every sample counts: in train, in init and in what batch_judge finds to be for whole batches only. */
+    bool whole;
     Node *n_valid; /* f64[]; made on first use */
 } Masking;
 

@@ -66,8 +66,8 @@ typedef struct Item {
     Node *value;
     Buffer *to;
     Buffer *flag; /* of the Store */
-    bool
-        copy; /* only a reader of value: another group computes it, or it is a leaf, or cheap */
+    /* Only a reader of value: another group computes it, or it is a leaf, or cheap. */
+    bool copy;
 } Item;
 
 typedef struct Group {
@@ -116,15 +116,16 @@ typedef struct Fuse {
     int n;        /* nodes */
     int *users;   /* distinct readers by node id, outputs included */
     bool *stored; /* by node id */
-    bool *
-        too_often; /* by node id: to be stored, as its readers' kernels would compute it too often */
-    Node **
-        anchor; /* by node id: the contraction that the value is elementwise computed from, inside its kernel */
+    /* By node id: to be stored, as its readers' kernels would compute it too often. */
+    bool *too_often;
+    /* By node id: the contraction that the value is elementwise computed from, inside its
+     * kernel. */
+    Node **anchor;
     int *depth; /* by node id: of the values that are computed to compute it (passes/work.h) */
     double *cost; /* by node id: to compute one element from what is in memory */
     int *owner;   /* by node id: the group that stores it, -1 */
-    const Buffer **
-        like; /* by node id: a value of its own place is stored with these strides; NULL: natural ones */
+    /* By node id: a value of its own place is stored with these strides; NULL: natural ones. */
+    const Buffer **like;
     Buffer **output; /* by position in graph->outputs: where it goes; NULL: nowhere */
     Buffer **output_value2;
     Buffer **output_flag; /* of states that are guarded */
@@ -137,8 +138,8 @@ typedef struct Fuse {
     int search, exhausted;
     VisitList visits; /* of the last group that was looked at */
     struct Work *work;
-    const Node *
-        excess; /* of the last group that did not settle: what it computes too often; or NULL */
+    /* Of the last group that did not settle: what it computes too often; or NULL. */
+    const Node *excess;
 } Fuse;
 
 /* Everything below, and memory. */

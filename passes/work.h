@@ -55,12 +55,12 @@ typedef struct Work {
     int *depth;      /* by node id: of values that are computed, this one the innermost */
     int deepest;     /* of all */
     double again;    /* scalar operations above once per element */
-    const Node *
-        endless; /* asked for at more indices than any plan needs, or deeper, or when there was too much: the count ended
-                  * there; or NULL */
+    /* Asked for at more indices than any plan needs, or deeper, or when there was too much: the
+     * count ended there; or NULL. */
+    const Node *endless;
     struct Evaluation **asked; /* by node id, during a count */
-    int *
-        waiting; /* a heap of node ids, the highest first: asked for, and not yet gone through */
+    /* A heap of node ids, the highest first: asked for, and not yet gone through. */
+    int *waiting;
     int n_waiting;
 } Work;
 

@@ -290,8 +290,8 @@ typedef struct hftac_metric_description {
     const char *name;   /* "loss", "acc", "schedule" */
     int32_t from_train; /* a training step gives it */
     int32_t from_evaluation;
-    int32_t
-        is_factor; /* the schedule's factor of the learning rate, not a measure of quality */
+    /* The schedule's factor of the learning rate, not a measure of quality. */
+    int32_t is_factor;
 } hftac_metric_description;
 
 HFTAC_TRY hftac_find_metric(const hftac_array *array, const char *name, hftac_metric *metric);

@@ -244,8 +244,8 @@ enum {
 
 typedef struct HftacStep {
     uint32_t kind;
-    uint32_t
-        function; /* SHARED, MODELS: a HftacRegionFn of the code that runs: its first_address + this */
+    /* SHARED, MODELS: a HftacRegionFn of the code that runs: its first_address + this. */
+    uint32_t function;
     uint32_t kernel;
     uint32_t first_step, n_steps; /* the list; it stands behind this row */
     uint32_t reserved;

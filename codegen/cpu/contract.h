@@ -41,8 +41,8 @@ typedef struct Contract {
     Contraction c;
     DType type;
     Operand scalar, vector; /* the broadcast and the vector operand */
-    Affine
-        at[2 * MAX_RANK]; /* by letter: where the current tile (and step of the sum) starts */
+    /* By letter: where the current tile (and step of the sum) starts. */
+    Affine at[2 * MAX_RANK];
     Affine block_start[MAX_RANK]; /* by letter: the rows that are gone through for each panel */
     int64_t block_extent[MAX_RANK];
     TileShape shape;

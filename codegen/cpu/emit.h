@@ -58,8 +58,8 @@ typedef struct Emit {
     Level *root, *level;
     uint64_t once; /* stack of bits, the last emit_loop_begin lowest: made no loop */
     int active; /* lanes that count, 1..W: fewer than W in the tail block of a vectorised axis */
-    struct Guard *
-        guard; /* conditions under which the index that is being evaluated is inside (eval.c) */
+    /* Conditions under which the index that is being evaluated is inside (eval.c). */
+    struct Guard *guard;
     struct HeldIndex *held; /* indices for use again (eval.c) */
     Memo *memo;
     MemoryMap *memory;

@@ -11,8 +11,8 @@ typedef struct Place {
     const Buffer *buffer;
     int scope; /* the first place with which this one shares memory; itself: none before it */
     bool read, written;
-    const Node *
-        random; /* it holds the hash of that node's path: i64[2], low word, high word; else NULL */
+    /* It holds the hash of that node's path: i64[2], low word, high word; else NULL. */
+    const Node *random;
 } Place;
 
 typedef struct Places {

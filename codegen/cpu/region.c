@@ -5,8 +5,8 @@
 #include "runtime/model_abi.h"
 
 enum {
-    CALLS_PER_PART =
-        64, /* LLVM takes time that grows as the square of the calls in one function */
+    /* LLVM takes time that grows as the square of the calls in one function. */
+    CALLS_PER_PART = 64,
     PART_PARAMS = 4
 };
 

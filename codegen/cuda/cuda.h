@@ -54,9 +54,9 @@ typedef struct Cuda {
     const EntryPlan *entry;
     const char *prefix; /* of names: the entry's, with the numbers of loops around */
     const Kernel *kernel;
-    const Buffer
-        *product; /* of a contraction's epilogue: where the call put the einsum's value */
-    int threads;  /* of a block that works on one point together; 0: every thread for itself */
+    /* Of a contraction's epilogue: where the call put the einsum's value. */
+    const Buffer *product;
+    int threads; /* of a block that works on one point together; 0: every thread for itself */
     IndexSpace space;
     CudaVar *var; /* by variable */
     int var_cap;

@@ -30,8 +30,8 @@ enum {
 typedef struct GradCase {
     char name[192]; /* for messages: what it is and with which attributes */
     double lo, hi;  /* of its parameters' values; no two are equal */
-    double
-        exact_by; /* 0; else values are multiples of it, differences are taken that far away, and are exact */
+    /* 0; else values are multiples of it, differences are taken that far away, and are exact. */
+    double exact_by;
 } GradCase;
 
 typedef struct GradProgram {

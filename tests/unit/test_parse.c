@@ -197,8 +197,8 @@ static const char whole_language[] =
 
 typedef struct Case {
     const char *text; /* after "hdl 1\n" */
-    const char *
-        says; /* messages, each "line:col: error: text" or "note", in this order, separated by | */
+    /* Messages, each "line:col: error: text" or "note", in this order, separated by |. */
+    const char *says;
 } Case;
 
 static const Case cases[] = {
