@@ -314,7 +314,8 @@ static void check_train(Case *c, int slots)
 
 static void check_eval(Case *c, int slots)
 {
-    const int64_t n = hftac_describe(c->array)->batch, part = (n + 1) / 2;
+    const hftac_description *about = hftac_describe(c->array);
+    const int64_t n = about->batch, part = drive_part(c->array, about->evaluate_whole);
     must(hftac_evaluate_begin(c->array, 0));
     for (int k = 0; k < 2; k++)
         check_step(c, slots, "eval", hftac_evaluate_step, 100 + k, k ? part : n);
@@ -378,7 +379,7 @@ int main(int argc, char **argv)
     check_eval(&c, slots);
     const int64_t n = hftac_describe(c.array)->batch;
     for (int64_t part = n; part > 0 && hftac_describe(c.array)->can_predict;
-         part = part > n / 2 ? n / 2 : 0) {
+         part = part > n / 2 && !hftac_describe(c.array)->predict_whole ? n / 2 : 0) {
         drive_feed(c.array, c.seed, 0, 200, part);
         must(hftac_predict_step(c.array, part));
         for (c.slot = 0; c.slot < slots; c.slot++)

@@ -146,3 +146,9 @@ void drive_feed(hftac_array *a, uint64_t seed, int first, int64_t step, int64_t 
         }
     }
 }
+
+int64_t drive_part(const hftac_array *a, const char *whole)
+{
+    const int64_t n = hftac_describe(a)->batch;
+    return whole ? n : (n + 1) / 2;
+}

@@ -29,4 +29,8 @@ void drive_feed(hftac_array *a, uint64_t seed, int first, int64_t step, int64_t 
 void *drive_values(const hftac_input_description *d, uint64_t seed, int input, int slot,
                    int64_t step, int64_t batch, int64_t samples);
 
+/* Samples of a partial batch; all of them where the program takes whole ones only (hftac_description's
+ * evaluate_whole or predict_whole). */
+int64_t drive_part(const hftac_array *a, const char *whole);
+
 #endif

@@ -104,7 +104,9 @@ static void train(hftac_array *a, uint64_t seed, int first, int steps, Trace *t)
 
 static void evaluate_and_predict(hftac_array *a, uint64_t seed, int first, Trace *t)
 {
-    const int64_t n = hftac_describe(a)->batch, part = (n + 1) / 2;
+    const hftac_description *about = hftac_describe(a);
+    const int64_t n = about->batch;
+    int64_t part = drive_part(a, about->evaluate_whole);
     must(hftac_evaluate_begin(a, 0));
     for (int k = 0; k < 2; k++) {
         drive_feed(a, seed, first, 100 + k, k ? part : n);
@@ -113,7 +115,8 @@ static void evaluate_and_predict(hftac_array *a, uint64_t seed, int first, Trace
     must(hftac_evaluate_end(a));
     for (int b = 0; b < hftac_model_count(a); b++)
         keep_metrics(a, b, "evaluation", &t[first + b]);
-    for (int k = 0; k < 2 && hftac_describe(a)->can_predict; k++) {
+    part = drive_part(a, about->predict_whole);
+    for (int k = 0; k < 2 && about->can_predict; k++) {
         drive_feed(a, seed, first, 100 + k, k ? part : n);
         must(hftac_predict_step(a, k ? part : n));
         for (int b = 0; b < hftac_model_count(a); b++)
