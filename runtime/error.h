@@ -17,6 +17,9 @@ hftac_status hft_fail_memory(const char *what, uint64_t bytes);
  * read: No such file ..." */
 hftac_status hft_fail_file(const char *path, const char *what, int error);
 
+/* Bytes of the well-formed UTF-8 character that the `left` bytes at `text` begin with (left > 0); 0: they begin with none. */
+int hft_utf8_length(const char *text, size_t left);
+
 /* Text that grows in a fixed buffer: lists of several problems in one message.  What does not
  * fit is counted. */
 typedef struct Report {

@@ -117,28 +117,6 @@ static bool read_escape(Parser *p, char **to)
     return true;
 }
 
-/* Bytes of the well-formed UTF-8 sequence at p->at, 0 if there is none. */
-static int utf8_length(const Parser *p)
-{
-    const unsigned char *s = (const unsigned char *)p->at;
-    const int n = s[0] < 0x80                    ? 1
-                  : s[0] >= 0xc2 && s[0] <= 0xdf ? 2
-                  : (s[0] & 0xf0) == 0xe0        ? 3
-                  : s[0] >= 0xf0 && s[0] <= 0xf4 ? 4
-                                                 : 0;
-    if (n > p->end - p->at)
-        return 0;
-    for (int i = 1; i < n; i++)
-        if ((s[i] & 0xc0) != 0x80)
-            return 0;
-    if (n < 3)
-        return n;
-    /* Overlong forms, surrogates, beyond U+10FFFF. */
-    const bool bad = (s[0] == 0xe0 && s[1] < 0xa0) || (s[0] == 0xed && s[1] > 0x9f) ||
-                     (s[0] == 0xf0 && s[1] < 0x90) || (s[0] == 0xf4 && s[1] > 0x8f);
-    return bad ? 0 : n;
-}
-
 /* Decoded in place, ended by a NUL where the text has its quote. */
 static hftac_status read_string(Parser *p, const char **out)
 {
@@ -153,7 +131,8 @@ static hftac_status read_string(Parser *p, const char **out)
                 return wrong(p, "an escape that stands for nothing");
             continue;
         }
-        const int n = (unsigned char)*p->at < 0x20 ? 0 : utf8_length(p);
+        const int n =
+            (unsigned char)*p->at < 0x20 ? 0 : hft_utf8_length(p->at, (size_t)(p->end - p->at));
         if (n == 0)
             return wrong(p, "unable to decode a string as UTF-8");
         memmove(to, p->at, (size_t)n);
