@@ -122,6 +122,7 @@ expect 0 "outside its domain" "$hftrun" digits.so --train "$train" --epochs 1 --
 expect 0 "done" "$hftrun" digits.so --train "$train" --test "$test" --epochs 2 --hyper 'lr=log(1e-4..1e-2)' --save saved --log run.jsonl --csv run.csv
 holds "eight models are saved" bash -c '[ "$(ls saved/*.safetensors | wc -l)" = 8 ] && [ -s saved/hypers.json ]'
 holds "the log is JSON lines with a header" python3 -c 'import json; l=[json.loads(x) for x in open("run.jsonl")]; assert l[0]["event"]=="start" and len(l[0]["slots"])==8 and l[-1]["event"]=="end"; assert sum(e["event"]=="train" for e in l) >= 16'
+holds "models run until the table, which says that they are done" python3 -c 'import json; l=[json.loads(x) for x in open("run.jsonl")]; assert {e["state"] for e in l if "state" in e} == {"running"}'
 holds "the CSV has one row per epoch, model and metric" bash -c '[ "$(grep -c ,train, run.csv)" -ge 16 ] && head -n 1 run.csv | grep -q "^epoch,model,split,metric,value,lr"'
 expect 0 "test acc" "$hftrun" digits.so --test "$test" --load saved
 expect 0 "done" "$hftrun" digits.so --test "$test" --load saved --only 3 --save alone

@@ -21,8 +21,9 @@ struct Report {
     bool seen[N_SPLITS];
     double started, pass_started, last_shown;
     Progress progress;
-    bool line_open; /* the bar stands on the current line */
-    int code;       /* of the first problem */
+    bool line_open;    /* the bar stands on the current line */
+    int code;          /* of the first problem */
+    const char *ended; /* what the models are that still ran at the end; NULL before it */
 };
 
 static const char *const split_text[N_SPLITS] = {"train", "valid", "test"};
@@ -41,7 +42,8 @@ static double *cell(const Report *r, Split s, int model, int metric)
 
 static const char *state_text(const Report *r, int model)
 {
-    static const char *const text[] = {"done", "stopped", "diverged", "bad data"};
+    const char *const text[] = {r->ended ? r->ended : "running", "stopped", "diverged",
+                                "bad data"};
     hftac_model_status s;
     check(hftac_read_model(r->a, model, &s));
     return text[s.state];
@@ -458,6 +460,7 @@ static void table_text(Report *r, const int *rank, int n)
 void report_table(Report *r, const char *interrupted)
 {
     report_quiet(r);
+    r->ended = interrupted ? interrupted : "done";
     int n;
     int *rank = ranked_models(r, &n);
     (r->o->json ? table_json : table_text)(r, rank, n);

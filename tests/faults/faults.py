@@ -216,6 +216,7 @@ def signals():
         p.send_signal(sig)
         ended = finish(p)
         holds("%s ends with 128 + signal and the table" % sig.name, ended.code == 128 + sig and "state" in ended.out, ended)
+        holds("... where no model is done", "  interrupted\n" in ended.out and "  done\n" not in ended.out, ended)
         last = json.loads(read("wait.jsonl").split(b"\n")[-2])
         holds("... is saved and logged", loads(folder) and last["event"] == "interrupted", last)
     p = started("-q", *DATA, "--save", "hup", before=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN))
