@@ -15,7 +15,7 @@
 #include <stdint.h>
 
 #define HFTAC_ABI_MAGIC  "hftacso" /* 8 bytes with the NUL */
-#define HFTAC_ABI_MAJOR  2u
+#define HFTAC_ABI_MAJOR  3u
 #define HFTAC_ABI_MINOR  0u
 #define HFTAC_ABI_SYMBOL "hftac_model" /* exported: the descriptor, for people and debuggers */
 

@@ -16,9 +16,9 @@
 #define FAKE_NAME "Fake"
 #endif
 #ifndef FAKE_MAJOR
-#define FAKE_MAJOR 2
+#define FAKE_MAJOR 3
 #endif
-static_assert(HFTAC_ABI_MAJOR == 2, "FAKE_MAJOR");
+static_assert(HFTAC_ABI_MAJOR == 3, "FAKE_MAJOR");
 
 enum {
     B = 4,
