@@ -1,9 +1,10 @@
 /* Running entry points: initial values, training, evaluation, prediction, and what becomes of
  * their results.
  *
- * What an entry does is a list of steps in model.so, walked here.  The models that it runs for are cut into one contiguous block per worker, the same
- * one as long as the same models run, so that a model's state stays in one core's cache.  A
- * kernel is called once per maximal run of neighbours. */
+ * What an entry does is a list of steps in model.so, walked here.  The models that it runs for are
+ * cut into one contiguous block per worker, the same one as long as the same models run, so that a
+ * model's state stays in one core's cache.  A region's function is called once per maximal row of
+ * neighbours. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
