@@ -8,7 +8,7 @@
 #include <math.h>
 
 enum {
-    LONG_OPERAND = 10 /* instructions or so: more of them are there once, in a loop */
+    LONG_OPERAND = 150 /* instructions or so: of more of them there are two copies, in a loop */
 };
 
 static double identity(int kind, DType t)
@@ -286,14 +286,14 @@ static void part_add(Emit *e, const Reduction *r, const Bank *b, LLVMValueRef at
 }
 
 /* Vector v of the item, of which `lanes` lanes count. */
-static void vector_add(Emit *e, Reduction *r, const Bank *b, LLVMValueRef number,
-                       const Affine *v, int lanes)
+static void vector_add(Emit *e, Reduction *r, const Bank *b, LLVMValueRef number, int v,
+                       int lanes)
 {
-    const Affine lane = affine_var(INDEX_LANE), before = affine_scale(v, e->lanes);
-    const Affine first = affine_add(&r->lane_base, &before);
+    const Affine lane = affine_var(INDEX_LANE),
+                 first = affine_plus(&r->lane_base, v * e->lanes);
     emit_set_active(e, lanes);
     r->at.at[r->order.lane_axis] = affine_add(&first, &lane);
-    part_add(e, r, b, part_number(e, r, number, emit_affine(e, v)));
+    part_add(e, r, b, part_number(e, r, number, emit_const_i64(e, v)));
 }
 
 void item_add(Emit *e, Reduction *r, const Bank *b, LLVMValueRef number, int lanes)
@@ -302,15 +302,10 @@ void item_add(Emit *e, Reduction *r, const Bank *b, LLVMValueRef number, int lan
         part_add(e, r, b, number);
         return;
     }
-    const int old = e->active, whole = lanes / e->lanes;
-    if (r->looped && whole) {
-        const Affine v = emit_loop_begin(e, whole);
-        vector_add(e, r, b, number, &v, e->lanes);
-        emit_loop_end(e);
-    }
-    for (int k = r->looped ? whole : 0; k * e->lanes < lanes; k++) {
-        const Affine v = affine_const(k);
-        vector_add(e, r, b, number, &v, k < whole ? e->lanes : lanes - k * e->lanes);
+    const int old = e->active;
+    for (int k = 0; k * e->lanes < lanes; k++) {
+        const int left = lanes - k * e->lanes;
+        vector_add(e, r, b, number, k, left < e->lanes ? left : e->lanes);
     }
     emit_set_active(e, old);
 }

@@ -1,6 +1,6 @@
 /* The loops of a reduction, level by level, as ir/sum_order.h orders them.
  *
- * A level is one loop, with the code of its items there once for each partial, or once in all.  After each block of
+ * A level is a loop over rounds, with the code of an item there once for each partial, or once in all, and one over what is left.  After each block of
  * rounds, in the same loop, a branch puts the block's sum into a tree: place t of the tree's row holds the sum of
  * 2^t blocks, as digit t of the number of blocks so far is 1, and adding one is the carry of a binary counter.
  *
@@ -79,22 +79,21 @@ static void add_block(Emit *e, const Reduction *r, const Bank *tree, LLVMValueRe
     group_store(e, r, tree, digit, &sum);
 }
 
-/* At the end of step `step` of a level's loop, of which `steps` make a block: is it the last of one?  Then its partials
- * start anew. */
+/* At the end of round `step` of a level's loop: is it the last of a block?  Then the partials start anew. */
 static void end_step(Emit *e, const Reduction *r, const SumLevel *l, const Bank *partials,
-                     const Bank *tree, const Affine *step, int64_t steps)
+                     const Bank *tree, const Affine *step)
 {
     if (!is_sum(r) || !l->blocks)
         return;
     LLVMBuilderRef B = e->builder;
     LLVMBasicBlockRef full = new_block(e, "block"), next = new_block(e, "next");
-    LLVMValueRef number = emit_affine(e, step), last = emit_const_i64(e, steps - 1);
+    LLVMValueRef number = emit_affine(e, step), last = emit_const_i64(e, SUM_ROUNDS - 1);
     LLVMValueRef in_block = LLVMBuildAnd(B, number, last, "");
     LLVMBuildCondBr(B, LLVMBuildICmp(B, LLVMIntEQ, in_block, last, ""), full, next);
     LLVMPositionBuilderAtEnd(B, full);
     const Group sum = fold_partials(e, r, partials, l->partials);
     set_identity(e, r, partials, l->partials);
-    add_block(e, r, tree, LLVMBuildUDiv(B, number, emit_const_i64(e, steps), ""), &sum);
+    add_block(e, r, tree, LLVMBuildUDiv(B, number, emit_const_i64(e, SUM_ROUNDS), ""), &sum);
     LLVMBuildBr(B, next);
     LLVMPositionBuilderAtEnd(B, next);
     e->level->block = next;
@@ -131,48 +130,34 @@ static void add_item(Emit *e, Reduction *r, const SumLevel *l, const Bank *parti
     item_add(e, r, partials, partial, lanes);
 }
 
-/* The partial of item k. */
-static LLVMValueRef partial_of(Emit *e, const SumLevel *l, LLVMValueRef k)
+/* One round: an item for each partial.  Of long items only two have code of their own, which is then in a loop. */
+static void add_round(Emit *e, Reduction *r, const SumLevel *l, const Bank *partials,
+                      const Affine *first)
 {
-    const int64_t in_rounds = l->rounds * l->partials;
-    LLVMValueRef zero = emit_const_i64(e, 0);
-    if (l->partials == 1)
-        return zero;
-    LLVMValueRef p = LLVMBuildAnd(e->builder, k, emit_const_i64(e, l->partials - 1), "");
-    LLVMValueRef within =
-        LLVMBuildICmp(e->builder, LLVMIntULT, k, emit_const_i64(e, in_rounds), "");
-    return l->rest ? LLVMBuildSelect(e->builder, within, p, zero, "") : p;
-}
-
-/* A loop over items: the operand's code is there once. */
-static void add_looped(Emit *e, Reduction *r, const SumLevel *l, const Bank *partials,
-                       const Bank *tree)
-{
-    const Affine k = emit_loop_begin(e, l->whole);
-    LLVMValueRef partial = partial_of(e, l, emit_affine(e, &k));
-    add_item(e, r, l, partials, &k, partial, r->order.item_lanes);
-    end_step(e, r, l, partials, tree, &k, SUM_ROUNDS * l->partials);
+    const int step = r->looped && l->partials > 2 ? 2 : l->partials;
+    const Affine pair = emit_loop_begin(e, l->partials / step),
+                 base = affine_scale(&pair, step);
+    for (int u = 0; u < step; u++) {
+        const Affine partial = affine_plus(&base, u), number = affine_add(first, &partial);
+        add_item(e, r, l, partials, &number, emit_affine(e, &partial), r->order.item_lanes);
+    }
     emit_loop_end(e);
 }
 
-/* A loop over rounds, in which each partial has code of its own, and one over what is left. */
-static void add_unrolled(Emit *e, Reduction *r, const SumLevel *l, const Bank *partials,
-                         const Bank *tree)
+/* A loop over rounds, and one over what is left. */
+static void add_whole(Emit *e, Reduction *r, const SumLevel *l, const Bank *partials,
+                      const Bank *tree)
 {
-    const int lanes = r->order.item_lanes;
     const Affine round = emit_loop_begin(e, l->rounds),
                  first = affine_scale(&round, l->partials);
-    for (int u = 0; u < l->partials; u++) {
-        const Affine number = affine_plus(&first, u);
-        add_item(e, r, l, partials, &number, emit_const_i64(e, u), lanes);
-    }
-    end_step(e, r, l, partials, tree, &round, SUM_ROUNDS);
+    add_round(e, r, l, partials, &first);
+    end_step(e, r, l, partials, tree, &round);
     emit_loop_end(e);
     if (!l->rest)
         return;
     const Affine k = emit_loop_begin(e, l->rest),
                  number = affine_plus(&k, l->rounds * l->partials);
-    add_item(e, r, l, partials, &number, emit_const_i64(e, 0), lanes);
+    add_item(e, r, l, partials, &number, emit_const_i64(e, 0), r->order.item_lanes);
     emit_loop_end(e);
 }
 
@@ -180,10 +165,7 @@ static void add_unrolled(Emit *e, Reduction *r, const SumLevel *l, const Bank *p
 static void add_items(Emit *e, Reduction *r, const SumLevel *l, const Bank *partials,
                       const Bank *tree)
 {
-    if (r->looped)
-        add_looped(e, r, l, partials, tree);
-    else
-        add_unrolled(e, r, l, partials, tree);
+    add_whole(e, r, l, partials, tree);
     if (l->tail) {
         const Affine number = affine_const(l->whole);
         add_item(e, r, l, partials, &number, emit_const_i64(e, 0), l->tail);
@@ -224,7 +206,7 @@ static Group sum_level(Emit *e, Reduction *r, int k, const Bank *partials)
     Group sum = group_at(e, r, &own, 0);
     sum = group_join(e, r, &sum, &part);
     group_store(e, r, &own, emit_const_i64(e, 0), &sum);
-    end_step(e, r, l, &own, &tree, &round, SUM_ROUNDS);
+    end_step(e, r, l, &own, &tree, &round);
     emit_loop_end(e);
     return level_result(e, r, l, &own, &tree);
 }
