@@ -2,7 +2,7 @@
 #ifndef HFTAC_FRONTEND_FRONTEND_H
 #define HFTAC_FRONTEND_FRONTEND_H
 
-#include "frontend/ast.h"
+#include "frontend/syntax/ast.h"
 #include "ir/graph.h"
 
 typedef struct Define {

@@ -1,6 +1,6 @@
 /* A contraction as plans and back ends see it: which letter is what, and along which one to vectorise.
  *
- * One convention, kept by passes/lower.c, relied on by plan_build and by the CPU back end:
+ * One convention, kept by passes/lower/lower.c, relied on by plan_build and by the CPU back end:
  *
  *   - The *vector letter* is the innermost stored axis of the einsum's result: the last entry of the node's `order` (its
  *     last axis if it has none), or, in the body of a loop, where the einsum's reader is a LAYOUT node, the last entry

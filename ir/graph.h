@@ -39,7 +39,7 @@ struct Node {
     Attrs attrs;
     SrcRange loc;
     Form form;
-    /* The order in which the axes lie in memory if the value is stored, outermost first, as passes/lower.c
+    /* The order in which the axes lie in memory if the value is stored, outermost first, as passes/lower/lower.c
      * has chosen it; n == 0: as they are. */
     IntList order;
     Graph *body; /* kind LOOP: the region */

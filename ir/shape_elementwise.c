@@ -38,7 +38,7 @@ static bool index_only(const Node *n, int *left)
 }
 
 /* The marks of operand i where others differ: 2 * N numbers may be those of two times N samples as well as of N samples
- * with two elements each, so numbers that no data has gone into follow what they meet; passes/batch_use.c
+ * with two elements each, so numbers that no data has gone into follow what they meet; passes/batch/batch_use.c
  * sees to it that they are the same then.  Of two such the finer mark counts. */
 static void follow_marks(const Node *n, int i, const Shape *x, Shape *joined)
 {

@@ -44,7 +44,7 @@ bool dtype_holds(DType t, double v);
  *   m > 0         the axis is [k, N, m] in one: k times over (k = dim / (N * m), mostly 1) all samples with m
  *                 consecutive elements each; of each N * m elements the first n_valid * m count in evaluation
  *   BATCH_MIXED   it does, and nothing better is proven: the program is one for whole batches, see
- *                 passes/batch_use.c */
+ *                 passes/batch/batch_use.c */
 enum {
     BATCH_MIXED = -1
 };

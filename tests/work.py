@@ -20,7 +20,7 @@ import re
 import subprocess
 import sys
 
-FACTOR = 4  # as WORK_TIMES in passes/work.h
+FACTOR = 4  # as WORK_TIMES in passes/fuse/work.h
 SLACK = 1.5
 LINE = re.compile(r"@(\w+): (\d+) kernels, (\d+) evaluations, rounds (\d+), stored \d+ bytes, work (\d+), least (\d+), "
                   r"times reductions ([\d.]+)")

@@ -18,7 +18,7 @@
 #include "ir/read.h"
 #include "ir/support/input.h"
 #include "ir/verify.h"
-#include "passes/plan_build.h"
+#include "passes/plan/plan_build.h"
 #include "tools/hftac_output.h"
 
 typedef enum Stage {

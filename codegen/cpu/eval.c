@@ -46,7 +46,7 @@ struct Guard {
     int hidden; /* by reductions whose lanes are others */
 };
 
-/* Evaluation nests as deep as the kernel's values do (CODE_DEPTH of passes/work.h), and an index is large: it is not on the stack. */
+/* Evaluation nests as deep as the kernel's values do (CODE_DEPTH of passes/fuse/work.h), and an index is large: it is not on the stack. */
 typedef struct HeldIndex HeldIndex;
 struct HeldIndex {
     Index at;

@@ -6,7 +6,7 @@
  * share a program.  Those of scalar functions run a second time with constants as operands: what the compiler
  * computes itself has the same edges.
  *
- * STD and BUILTINS are frontend/std and frontend/builtins.def: a function or layer that has no case fails (check_edges_names.c). */
+ * STD and BUILTINS are frontend/std and frontend/builtins/builtins.def: a function or layer that has no case fails (check_edges_names.c). */
 #include "tests/check/check_edges.h"
 
 #include <math.h>

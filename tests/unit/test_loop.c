@@ -7,7 +7,7 @@
 #include "ir/print.h"
 #include "ir/read.h"
 #include "ir/verify.h"
-#include "passes/plan_build.h"
+#include "passes/plan/plan_build.h"
 #include "tests/unit/graphs.h"
 
 enum {

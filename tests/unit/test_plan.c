@@ -10,7 +10,7 @@
 #include "ir/build.h"
 #include "ir/read.h"
 #include "ir/verify.h"
-#include "passes/plan_build.h"
+#include "passes/plan/plan_build.h"
 
 static int failures, checks;
 

@@ -1,12 +1,12 @@
 /* Is what the plan counts what the code does?  Each program given is planned and generated; the emitter tells of every value
- * that it writes code for, and in how many rounds, and that is compared with passes/work.c, kernel by kernel. */
+ * that it writes code for, and in how many rounds, and that is compared with passes/fuse/work.c, kernel by kernel. */
 #include <stdio.h>
 #include <string.h>
 
 #include "codegen/codegen.h"
 #include "frontend/frontend.h"
 #include "ir/verify.h"
-#include "passes/work.h"
+#include "passes/fuse/work.h"
 
 enum {
     MAX_KERNELS = 2000

@@ -1,0 +1,332 @@
+/* The graphs of a module: each entry point is one run of the model's body. */
+#include "frontend/elaborate/elab.h"
+
+#include <string.h>
+
+static void bind_batch(Elab *e)
+{
+    Value n = value_int(e->module->batch);
+    n.of_n = 1;
+    scope_bind(e, &e->frame->scope, e->batch_name, n, e->model->name_loc);
+}
+
+static bool entry_run_model(Elab *e, const char *graph, EntryKind entry)
+{
+    e->entry = entry;
+    e->b = (Builder){.graph = graph_new(e->module, graph), .loc = e->model->loc};
+    e->n_currents = e->n_faults = e->n_named = e->n_marks = e->n_writes = 0;
+    for (int i = 0; i < e->n_layers; i++)
+        e->layers[i].randoms = 0;
+    e->frame = NULL;
+    e->model_graph = e->b.graph;
+    e->model_frame = frame_push(e, FRAME_MODEL, e->model, "", "");
+    if (e->batch_name != NULL)
+        bind_batch(e);
+    exec_body(e, e->model->kid[0]);
+    e->frame = NULL;
+    return diag_errors(e->diag) == 0;
+}
+
+typedef struct Copy {
+    Elab *e;
+    const Graph *from;
+    bool *needed; /* by id */
+    Node **done;
+    SrcRange at;
+    const char *what;
+} Copy;
+
+static Node *copy_one(Copy *c, const Node *n)
+{
+    Elab *e = c->e;
+    if (n->op == OP_INPUT || n->op == OP_STATE) {
+        diag_error(e->diag, c->at, "%s may not depend on the %s '%s'", c->what,
+                   n->op == OP_INPUT ? "input" : "state", n->attrs.leaf.name);
+        return NULL;
+    }
+    if (n->op == OP_HYPER)
+        return build_hyper(&e->b, n->attrs.leaf.name);
+    if (n->op == OP_SCALAR)
+        return build_scalar(&e->b, n->attrs.leaf.name);
+    Node copy = *n;
+    copy.in = arena_array(e->arena, (size_t)n->n_in, sizeof(Node *));
+    for (int i = 0; i < n->n_in; i++)
+        copy.in[i] = c->done[n->in[i]->id];
+    return graph_append(e->b.graph, &copy);
+}
+
+Node *graph_copy(Elab *e, const Graph *from, const Node *n,
+                 Node *(*stop)(void *ctx, const Node *n), void *ctx, SrcRange at,
+                 const char *what)
+{
+    Copy c = {.e = e, .from = from, .at = at, .what = what};
+    const size_t count = (size_t)n->id + 1;
+    c.needed = arena_array(e->arena, count, sizeof *c.needed);
+    c.done = arena_array(e->arena, count, sizeof(Node *));
+    c.needed[n->id] = true;
+    /* Operands stand before their users: back to see what is needed, forth to copy it. */
+    for (int i = n->id; i >= 0; i--) {
+        const Node *x = from->nodes[i];
+        if (!c.needed[i])
+            continue;
+        c.done[i] = stop != NULL ? stop(ctx, x) : NULL;
+        for (int k = 0; c.done[i] == NULL && k < x->n_in; k++)
+            c.needed[x->in[k]->id] = true;
+    }
+    for (int i = 0; i <= n->id; i++)
+        if (c.needed[i] && c.done[i] == NULL &&
+            (c.done[i] = copy_one(&c, from->nodes[i])) == NULL)
+            return NULL;
+    return c.done[n->id];
+}
+
+static void add_output(Elab *e, OutputKind kind, const char *name, Node *value, SrcRange loc)
+{
+    const Output o = {.kind = kind, .name = name, .value = value, .loc = loc};
+    if (value != NULL)
+        graph_add_output(e->b.graph, &o);
+}
+
+static const char *accumulator(Elab *e, const char *metric, int k, const char *part)
+{
+    return k == 0 ? arena_printf(e->arena, "metric.%s.%s", metric, part)
+                  : arena_printf(e->arena, "metric.%s.%d.%s", metric, k, part);
+}
+
+/* One accumulator: what it holds and `more`. */
+static void accumulate(Elab *e, const char *name, Node *more, SrcRange loc)
+{
+    const Type type = {.dtype = DT_F64, .shape = shape_scalar()};
+    const Dist zero = {.arg = {value_int(0)}, .loc = loc};
+    const Value old = state_declare(e, name, &type, ROLE_METRIC, &zero, loc);
+    e->b.hint = arena_printf(e->arena, "%s.next", name);
+    if (old.kind == V_TENSOR)
+        add_output(e, OUT_STATE, name, build2(&e->b, OP_ADD, old.node, more), loc);
+}
+
+static void accumulate_metric(Elab *e, Named *m)
+{
+    if (m->value.kind != V_TENSOR)
+        return;
+    if (m->n_marks == 0) {
+        /* Averaged outermost. */
+        m->marks = arena_alloc(e->arena, sizeof *m->marks);
+        m->marks[0] = (Mark){.value = m->value.node, .weight = m->value.weight};
+        m->n_marks = 1;
+    }
+    for (int k = 0; k < m->n_marks; k++) {
+        e->b.loc = m->loc;
+        e->b.hint = arena_printf(e->arena, "metric.%s", m->name);
+        Node *v = build_cast(&e->b, m->marks[k].value, DT_F64);
+        Node *w =
+            m->marks[k].weight != NULL ? m->marks[k].weight : build_scalar(&e->b, "n_valid");
+        accumulate(e, accumulator(e, m->name, k, "sum"), build2(&e->b, OP_MUL, v, w), m->loc);
+        accumulate(e, accumulator(e, m->name, k, "weight"), w, m->loc);
+    }
+}
+
+void entry_add_faults(Elab *e)
+{
+    for (int i = 0; i < e->n_faults; i++) {
+        const Fault *f = &e->faults[i];
+        const Output o = {.kind = OUT_FAULT,
+                          .name = f->input != NULL ? f->input : "index",
+                          .value = f->position,
+                          .value2 = f->value,
+                          .input = f->input,
+                          .lo = f->lo,
+                          .hi = f->hi,
+                          .ignore = f->ignore,
+                          .has_ignore = f->has_ignore,
+                          .loc = f->loc};
+        graph_add_output(e->b.graph, &o);
+    }
+}
+
+/* What the `update` clauses minimize is measured as a loss is. */
+static void add_objectives(Elab *e)
+{
+    for (int i = 0; i < e->n_objectives; i++) {
+        const Objective *o = &e->objectives[i];
+        bool known = false;
+        for (int k = 0; k < e->n_named; k++)
+            known |= e->named[k].kind != AST_OUTPUT && strcmp(e->named[k].name, o->name) == 0;
+        if (!known)
+            *ELAB_PUSH(e, named) = (Named){.kind = AST_METRIC,
+                                           .name = o->name,
+                                           .value = eval_in_model(e, o->expr),
+                                           .loc = o->expr->loc};
+    }
+}
+
+static bool build_eval(Elab *e)
+{
+    if (!entry_run_model(e, "eval", ENTRY_EVAL))
+        return false;
+    add_objectives(e);
+    for (int i = 0; i < e->n_named; i++)
+        if (e->named[i].kind != AST_OUTPUT)
+            accumulate_metric(e, &e->named[i]);
+    entry_add_faults(e);
+    return diag_errors(e->diag) == 0;
+}
+
+typedef struct Averages {
+    Elab *e;
+    const Named *metric;
+} Averages;
+
+/* sum / weight of one mark; nothing averaged is 0. */
+static Node *average_of(Elab *e, const Named *m, int k)
+{
+    Builder *b = &e->b;
+    Node *sum = build_state(b, accumulator(e, m->name, k, "sum"));
+    Node *weight = build_state(b, accumulator(e, m->name, k, "weight"));
+    Node *none = build2(b, OP_EQ, weight, build_const(b, DT_F64, 0));
+    return build2(b, OP_DIV, sum, build3(b, OP_WHERE, none, build_const(b, DT_F64, 1), weight));
+}
+
+static Node *stop_at_mark(void *ctx, const Node *n)
+{
+    const Averages *a = ctx;
+    for (int k = 0; k < a->metric->n_marks; k++)
+        if (a->metric->marks[k].mark == n)
+            return average_of(a->e, a->metric, k);
+    return NULL;
+}
+
+static void eval_end_metric(Elab *e, const Named *m)
+{
+    if (m->kind == AST_OUTPUT || m->value.kind != V_TENSOR)
+        return;
+    Averages ctx = {e, m};
+    e->b.hint = m->name;
+    e->b.loc = m->loc;
+    Node *r = m->marks[0].mark == NULL
+                  ? average_of(e, m, 0)
+                  : graph_copy(e, e->model_graph, m->value.node, stop_at_mark, &ctx, m->loc,
+                               "what is outside `avg` in a metric");
+    add_output(e, OUT_RESULT, m->name, r ? build_cast(&e->b, r, DT_F64) : NULL, m->loc);
+}
+
+static bool build_eval_end(Elab *e)
+{
+    e->b = (Builder){.graph = graph_new(e->module, "eval_end")};
+    for (int i = 0; i < e->n_named; i++)
+        eval_end_metric(e, &e->named[i]);
+    return diag_errors(e->diag) == 0;
+}
+
+static bool build_predict(Elab *e)
+{
+    if (!entry_run_model(e, "predict", ENTRY_PREDICT))
+        return false;
+    for (int i = 0; i < e->n_named; i++)
+        if (e->named[i].kind == AST_OUTPUT && e->named[i].value.kind == V_TENSOR)
+            add_output(e, OUT_TENSOR, e->named[i].name, e->named[i].value.node,
+                       e->named[i].loc);
+    entry_add_faults(e);
+    return diag_errors(e->diag) == 0;
+}
+
+static const Dist *init_of(Elab *e, const State *s, const StateRec *r, bool *used)
+{
+    const Dist *d = &r->init;
+    for (int i = 0; i < e->n_inits; i++)
+        if (s->role == ROLE_PARAM && pattern_match(e->inits[i].pattern, s->name)) {
+            d = &e->inits[i].dist;
+            used[i] = true;
+        }
+    return d;
+}
+
+static bool build_init(Elab *e)
+{
+    bool *used = arena_array(e->arena, (size_t)e->n_inits, sizeof *used);
+    e->entry = ENTRY_INIT;
+    e->b = (Builder){.graph = graph_new(e->module, "init")};
+    e->n_currents = 0;
+    for (int i = 0; i < e->module->n_states; i++) {
+        const State *s = &e->module->states[i];
+        const Dist *d = init_of(e, s, state_rec(e, s->name), used);
+        add_output(e, OUT_STATE, s->name, dist_value(e, d, s->name, &s->type), s->loc);
+    }
+    for (int i = 0; i < e->n_inits; i++)
+        if (!used[i])
+            diag_error(e->diag, e->inits[i].loc, "no parameter is called like \"%s\"",
+                       e->inits[i].pattern);
+    return diag_errors(e->diag) == 0;
+}
+
+/* In the order in which a run uses them, without what no output needs. */
+static void tidy(Module *m)
+{
+    static const char *const order[] = {"init", "train", "eval", "eval_end", "predict"};
+    int at = 0;
+    for (int k = 0; k < 5; k++)
+        for (int i = at; i < m->n_graphs; i++)
+            if (strcmp(m->graphs[i]->name, order[k]) == 0) {
+                Graph *g = m->graphs[i];
+                m->graphs[i] = m->graphs[at];
+                m->graphs[at++] = g;
+                break;
+            }
+    for (int i = 0; i < m->n_graphs; i++)
+        graph_drop_dead(m->graphs[i]);
+}
+
+static bool has_kind(Elab *e, bool output)
+{
+    for (int i = 0; i < e->n_named; i++)
+        if ((e->named[i].kind == AST_OUTPUT) == output)
+            return true;
+    return false;
+}
+
+void train_state(Elab *e, const char *name, const Type *type, StateRole role)
+{
+    const Dist zero = {.arg = {value_int(0)}, .loc = SRC_NONE};
+    const State s = {.name = name, .type = *type, .role = role, .loc = e->train->loc};
+    module_add_state(e->module, &s);
+    map_set(e->state_numbers, name, e->n_states);
+    *ELAB_PUSH(e, states) = (StateRec){.name = name, .init = zero, .call = SRC_NONE};
+}
+
+bool entries_build(Elab *e)
+{
+    if (e->train != NULL) {
+        const Type type = {.dtype = DT_I64, .shape = shape_scalar()};
+        train_state(e, "$step", &type, ROLE_COUNTER);
+        if (e->accumulate > 1)
+            train_state(e, "accumulate.count", &type, ROLE_OPTIM);
+        if (entry_run_model(e, "train", ENTRY_TRAIN))
+            layers_check_called(e);
+        if (!train_build(e))
+            return false;
+    }
+    if (!build_eval(e))
+        return false;
+    if (e->train == NULL)
+        layers_check_called(e);
+    const bool outputs = has_kind(e, true), objectives = has_kind(e, false);
+    if (!outputs && !objectives) {
+        diag_error(e->diag, e->model->name_loc, "the model '%s' has no loss, metric or output",
+                   e->model->name);
+        return false;
+    }
+    if (objectives && !build_eval_end(e))
+        return false;
+    if (outputs && !build_predict(e))
+        return false;
+    if (!build_init(e))
+        return false;
+    if (!objectives) {
+        /* An eval graph without metrics does nothing. */
+        Module *m = e->module;
+        for (int i = 0; i < m->n_graphs; i++)
+            if (strcmp(m->graphs[i]->name, "eval") == 0)
+                m->graphs[i] = m->graphs[--m->n_graphs];
+    }
+    tidy(e->module);
+    return true;
+}

@@ -1,0 +1,210 @@
+/* Expressions as .hdl text, with the fewest parentheses that keep the tree. */
+#include "frontend/syntax/hdl_print.h"
+
+#include <string.h>
+
+enum {
+    WIDTH = 96
+};
+
+static void add(Printer *p, const char *s)
+{
+    text_add(p->out, s);
+}
+
+void print_exprs(Printer *p, const Ast *t, int from, Level need)
+{
+    for (int i = from; i < t->n; i++) {
+        add(p, i > from ? ", " : "");
+        print_expr(p, t->kid[i], need);
+    }
+}
+
+static Level binary_level(const char *op)
+{
+    static const struct {
+        const char *op;
+        Level level;
+    } table[] = {{"or", LEVEL_OR},      {"and", LEVEL_AND},    {"==", LEVEL_COMPARE},
+                 {"!=", LEVEL_COMPARE}, {"<", LEVEL_COMPARE},  {"<=", LEVEL_COMPARE},
+                 {">", LEVEL_COMPARE},  {">=", LEVEL_COMPARE}, {"+", LEVEL_ADD},
+                 {"-", LEVEL_ADD},      {"**", LEVEL_POWER}};
+    for (size_t i = 0; i < sizeof table / sizeof *table; i++)
+        if (!strcmp(op, table[i].op))
+            return table[i].level;
+    return LEVEL_MUL;
+}
+
+static Level level_of(const Ast *t)
+{
+    switch (t->kind) {
+    case AST_RANGE:
+        return LEVEL_RANGE;
+    case AST_COND:
+        return LEVEL_COND;
+    case AST_PIPE:
+        return LEVEL_PIPE;
+    case AST_UNARY:
+        return t->name[0] == '-' ? LEVEL_UNARY : LEVEL_NOT;
+    case AST_BINARY:
+        return binary_level(t->name);
+    default:
+        return LEVEL_POSTFIX;
+    }
+}
+
+static void binary(Printer *p, const Ast *t)
+{
+    const Level level = binary_level(t->name);
+    Level left = level, right = (Level)(level + 1);
+    if (level == LEVEL_COMPARE)
+        left = right;
+    if (level == LEVEL_POWER) {
+        left = LEVEL_POSTFIX;
+        right = LEVEL_UNARY;
+    }
+    print_expr(p, t->kid[0], left);
+    text_printf(p->out, " %s ", t->name);
+    print_expr(p, t->kid[1], right);
+}
+
+static void number(Printer *p, const Ast *t)
+{
+    const size_t before = p->out->len;
+    if (t->flag) {
+        text_printf(p->out, "%.0f", t->value);
+        return;
+    }
+    text_real(p->out, t->value);
+    if (!strpbrk(p->out->s + before, ".e"))
+        add(p, ".0");
+}
+
+/* Lists of lists that would leave the line are printed one element a line. */
+static void list(Printer *p, const Ast *t)
+{
+    const size_t before = p->out->len;
+    add(p, "[");
+    print_exprs(p, t, 0, LEVEL_RANGE);
+    add(p, "]");
+    if (p->out->len - before < WIDTH - 16 || t->n == 0 || t->kid[0]->kind != AST_LIST)
+        return;
+    p->out->len = before;
+    add(p, "[");
+    for (int i = 0; i < t->n; i++) {
+        text_printf(p->out, "\n%*s", 2 * p->depth + 2, "");
+        print_expr(p, t->kid[i], LEVEL_RANGE);
+        add(p, ",");
+    }
+    text_printf(p->out, "\n%*s]", 2 * p->depth, "");
+}
+
+static void slice(Printer *p, const Ast *t)
+{
+    if (t->kid[0])
+        print_expr(p, t->kid[0], LEVEL_COND);
+    add(p, ":");
+    if (t->kid[1])
+        print_expr(p, t->kid[1], LEVEL_COND);
+}
+
+static void applied(Printer *p, const Ast *t, char open, char close)
+{
+    print_expr(p, t->kid[0], LEVEL_POSTFIX);
+    text_printf(p->out, "%c", open);
+    print_exprs(p, t, 1, LEVEL_RANGE);
+    text_printf(p->out, "%c", close);
+}
+
+static void cond(Printer *p, const Ast *t)
+{
+    print_expr(p, t->kid[0], LEVEL_PIPE);
+    add(p, " if ");
+    print_expr(p, t->kid[1], LEVEL_PIPE);
+    add(p, " else ");
+    print_expr(p, t->kid[2], LEVEL_COND);
+}
+
+void print_two(Printer *p, const Ast *t, Level left, const char *sign, Level right)
+{
+    print_expr(p, t->kid[0], left);
+    add(p, sign);
+    print_expr(p, t->kid[1], right);
+}
+
+static void bare(Printer *p, const Ast *t)
+{
+    switch (t->kind) {
+    case AST_NUMBER:
+        number(p, t);
+        break;
+    case AST_STRING:
+        text_printf(p->out, "\"%s\"", t->name);
+        break;
+    case AST_TRUE:
+        add(p, "true");
+        break;
+    case AST_FALSE:
+        add(p, "false");
+        break;
+    case AST_NONE:
+        add(p, "none");
+        break;
+    case AST_SELF:
+        add(p, "self");
+        break;
+    case AST_WILD:
+        add(p, "_");
+        break;
+    case AST_DOTS:
+        add(p, "...");
+        break;
+    case AST_LIST:
+        list(p, t);
+        break;
+    case AST_RANGE:
+        print_two(p, t, LEVEL_COND, " .. ", LEVEL_COND);
+        break;
+    case AST_CALL:
+        applied(p, t, '(', ')');
+        break;
+    case AST_ARG:
+        text_printf(p->out, "%s = ", t->name);
+        print_expr(p, t->kid[0], LEVEL_COND);
+        break;
+    case AST_INDEX:
+        applied(p, t, '[', ']');
+        break;
+    case AST_SLICE:
+        slice(p, t);
+        break;
+    case AST_MEMBER:
+        print_expr(p, t->kid[0], LEVEL_POSTFIX);
+        text_printf(p->out, ".%s", t->name);
+        break;
+    case AST_UNARY:
+        add(p, t->name[0] == '-' ? "-" : "not ");
+        print_expr(p, t->kid[0], level_of(t));
+        break;
+    case AST_BINARY:
+        binary(p, t);
+        break;
+    case AST_PIPE:
+        print_two(p, t, LEVEL_PIPE, " |> ", LEVEL_POSTFIX);
+        break;
+    case AST_COND:
+        cond(p, t);
+        break;
+    default:
+        add(p, t->name ? t->name : "");
+        break;
+    }
+}
+
+void print_expr(Printer *p, const Ast *t, Level need)
+{
+    const bool parens = level_of(t) < need;
+    add(p, parens ? "(" : "");
+    bare(p, t);
+    add(p, parens ? ")" : "");
+}

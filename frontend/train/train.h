@@ -1,0 +1,85 @@
+/* The train section as it is read, between train.c (reading) and train_step.c (the graph). */
+#ifndef HFTAC_FRONTEND_TRAIN_TRAIN_H
+#define HFTAC_FRONTEND_TRAIN_TRAIN_H
+
+#include "frontend/elaborate/elab.h"
+
+typedef struct Pattern {
+    const char *text;
+    SrcRange loc;
+    bool used;
+} Pattern;
+
+typedef struct Clip {
+    enum {
+        CLIP_NONE,
+        CLIP_NORM,
+        CLIP_VALUE
+    } kind;
+    Value limit;
+    SrcRange loc;
+} Clip;
+
+typedef struct Schedule {
+    Value *part; /* V_SCHED, chained by `then` */
+    int n;
+    bool per_step;
+    SrcRange loc;
+} Schedule;
+
+/* One `optimizer` statement, or one `update` clause. */
+typedef struct Update {
+    const Ast *clause;    /* UPDATE, or NULL */
+    const char **targets; /* paths; NULL: every parameter */
+    int n_targets;
+    Value loss, optimizer;
+    const char *name; /* of the loss in reports */
+    Schedule schedule;
+    Clip clip;
+    SrcRange loc;
+} Update;
+
+typedef struct Train {
+    bool sizes; /* reading batch and epochs only */
+    const Ast *batch, *epochs;
+    Update *updates;
+    int n_updates, cap_updates;
+    Schedule schedule;
+    Clip clip;
+    Pattern *freeze, *no_decay;
+    int n_freeze, cap_freeze, n_no_decay, cap_no_decay;
+} Train;
+
+/* Adds to the train graph what the section asks for. */
+bool train_step_build(Elab *e, Train *t);
+
+/* train_reach.c: by node id, what the gradient of the loss flows to. */
+bool *train_reach(Elab *e, const Node *loss);
+
+/* train_scalars.c: one more that must be finite. */
+void scalars_add(Elab *e, const char *label, Node *n);
+/* Are all scalars finite that the update has noted (NULL: it has none)?  Reports them to the host, and
+ * forgets them. */
+Node *scalars_finite(Elab *e, const char *optimizer, SrcRange loc);
+
+/* train_schedule.c: the factor of a chain of schedules at this step, NUM or a weak scalar; lr: the base rate. */
+Value schedule_chain(Elab *e, const Schedule *c, Value lr);
+int param_named(const Ast *params, const char *name);
+void bind_all(Elab *e, const Bound *b);
+
+/* train_versions.c: the losses of several clauses, each over the parameters as updated so far. */
+typedef struct Versions Versions;
+/* All losses, in the order of the clauses, as the model has them. */
+Versions *versions_new(Elab *e, int n_losses, Node *const *loss);
+/* The loss of the clause whose turn it is. */
+Node *versions_loss(Versions *v, int clause, Node *loss);
+/* What the parameter is in it. */
+Node *versions_param(Versions *v, const char *name);
+/* The parameter's value for the clauses to come. */
+void versions_update(Versions *v, const char *name, Node *value);
+/* These parameters have been updated: the next clause begins. */
+void versions_next(Versions *v, int n, const char *const *names);
+/* States written by blocks get the values that the evaluated calls leave. */
+void versions_end(Versions *v);
+
+#endif

@@ -1,0 +1,108 @@
+/* Schedules: the factor of the learning rate, per epoch or per step, one after the other. */
+#include "frontend/train/train.h"
+
+#include <math.h>
+#include <string.h>
+
+int param_named(const Ast *params, const char *name)
+{
+    for (int i = 0; i < params->n; i++)
+        if (strcmp(params->kid[i]->name, name) == 0)
+            return i;
+    return -1;
+}
+
+/* After how many epochs (or steps) a schedule hands over to the next. */
+static Value schedule_length(Elab *e, const Bound *b)
+{
+    static const char *const names[] = {"total_iters", "T_max", "total_steps", "length"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        const int k = param_named(b->def->kid[0], names[i]);
+        if (k >= 0)
+            return b->arg[k];
+    }
+    diag_error(e->diag, b->call, "the schedule %s has no length, so nothing can come after it",
+               b->def->name);
+    return value_error();
+}
+
+void bind_all(Elab *e, const Bound *b)
+{
+    for (int i = 0; i < b->n; i++)
+        scope_bind(e, &e->frame->scope, b->def->kid[0]->kid[i]->name, b->arg[i], b->loc[i]);
+}
+
+/* The metric that the last epoch ended with: the run writes it into a state, each model's own, when an epoch ends, and
+ * the step that sees it takes it away. */
+Value builtin_epoch_metric(const Call *c)
+{
+    static const char name[] = "schedule.metric";
+    Elab *e = c->e;
+    const Type type = {.dtype = DT_F64, .shape = shape_scalar()};
+    const Dist none = {.arg = {value_num(NAN, false)}, .loc = c->at};
+    bool inside = false;
+    for (const Frame *f = e->frame; f != NULL; f = f->up)
+        inside = inside || f->kind == FRAME_SCHED;
+    if (!inside) {
+        diag_error(e->diag, c->at, "epoch_metric belongs in a schedule");
+        return value_error();
+    }
+    if (module_state(e->module, name) == NULL &&
+        state_declare(e, name, &type, ROLE_OPTIM, &none, c->at).kind == V_ERROR)
+        return value_error();
+    state_next(e, name, build_const(&e->b, DT_F64, NAN), c->at);
+    return value_node(build_state(&e->b, name), true);
+}
+
+/* The factor of one schedule at `epoch`. */
+static Value schedule_factor(Elab *e, const Bound *b, Value epoch, Value epochs, Value lr)
+{
+    diag_push_call(e->diag, b->call, b->def->name);
+    Frame *f = frame_push(e, FRAME_SCHED, b->def, "", "schedule");
+    f->state_prefix = e->n_schedules == 0
+                          ? "schedule"
+                          : arena_printf(e->arena, "schedule.%d", e->n_schedules);
+    e->n_schedules++;
+    bind_all(e, b);
+    scope_bind(e, &e->frame->scope, "epoch", epoch, b->call);
+    scope_bind(e, &e->frame->scope, "run_length", epochs, b->call);
+    if (param_named(b->def->kid[0], "epochs") < 0)
+        scope_bind(e, &e->frame->scope, "epochs", epochs, b->call);
+    if (param_named(b->def->kid[0], "lr") < 0)
+        scope_bind(e, &e->frame->scope, "lr", lr, b->call);
+    Value v = run_definition(e, b->def->kid[1], "schedule");
+    frame_pop(e);
+    if (v.kind != V_ERROR)
+        v = value_node(math_scalar(e, &v, b->call, "the factor of a schedule"), true);
+    diag_pop_call(e->diag);
+    return v;
+}
+
+Value schedule_chain(Elab *e, const Schedule *c, Value lr)
+{
+    const SrcRange at = c->loc;
+    Value epoch = value_node(build_scalar(&e->b, "epoch"), true);
+    Value epochs = value_node(build_scalar(&e->b, "epochs"), true);
+    if (c->per_step) {
+        epochs = math_binary(e, OP_MUL, epochs,
+                             value_node(build_scalar(&e->b, "steps_per_epoch"), true), at);
+        if (e->accumulate > 1)
+            epochs = math_binary(e, OP_FDIV, epochs, value_int(e->accumulate), at);
+        epoch = value_node(build_cast(&e->b, steps_done(e), DT_F64), true);
+    }
+    Value start = value_num(0, true), result = value_error();
+    for (int i = 0; i < c->n; i++) {
+        if (c->part[i].kind != V_SCHED)
+            return value_error();
+        const Bound *b = c->part[i].bound;
+        const Value own = i == 0 ? epoch : math_binary(e, OP_SUB, epoch, start, at);
+        const Value f = schedule_factor(e, b, own, epochs, lr);
+        if (f.kind == V_ERROR)
+            return f;
+        result =
+            i == 0 ? f : math_where(e, math_binary(e, OP_LT, epoch, start, at), result, f, at);
+        if (i + 1 < c->n)
+            start = math_binary(e, OP_ADD, start, schedule_length(e, b), at);
+    }
+    return result;
+}

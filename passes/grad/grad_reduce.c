@@ -1,0 +1,104 @@
+/* Gradients of reductions and contractions. */
+#include "passes/grad/grad.h"
+
+#include <string.h>
+
+#include "ir/shape.h"
+
+/* v, which has the reduction's result shape, with the reduced axes put back as extents of 1. */
+static Node *with_reduced_axes(Adjoint *c, Node *v)
+{
+    Shape s = c->in[0]->type.shape;
+    const IntList *dims = &c->y->attrs.axes.dims;
+    for (int i = 0; i < dims->n; i++) {
+        s.dim[dims->v[i]] = 1;
+        s.batch[dims->v[i]] = 0;
+    }
+    return build_reshape(c->b, v, &s);
+}
+
+void grad_sum(Adjoint *c)
+{
+    if (adjoint_wanted(c, 0))
+        adjoint_add(c, 0,
+                    build_expand(c->b, with_reduced_axes(c, c->g), &c->in[0]->type.shape));
+}
+
+/* The row-major number of each element of x among those along dims: i64, broadcasting to x's shape. */
+static Node *number_along(Adjoint *c, const Shape *x, const IntList *dims)
+{
+    Node *number = NULL;
+    for (int d = 0; d < x->rank; d++) {
+        bool reduced = false;
+        for (int i = 0; i < dims->n; i++)
+            reduced |= dims->v[i] == d;
+        if (!reduced)
+            continue;
+        Shape line = {.rank = x->rank};
+        for (int i = 0; i < x->rank; i++)
+            line.dim[i] = i == d ? x->dim[d] : 1;
+        Node *index = build_iota(c->b, &line, d);
+        if (number) {
+            Node *extent = build_const(c->b, DT_I64, (double)x->dim[d]);
+            number = build2(c->b, OP_ADD, build2(c->b, OP_MUL, number, extent), index);
+        } else {
+            number = index;
+        }
+    }
+    return number;
+}
+
+/* To the first largest (smallest) element, in row-major order of the reduced axes. */
+void grad_redmax(Adjoint *c)
+{
+    if (!adjoint_wanted(c, 0))
+        return;
+    Node *x = c->in[0], *g = with_reduced_axes(c, c->g);
+    const IntList *dims = &c->y->attrs.axes.dims;
+    if (dims->n == 0) {
+        adjoint_add(c, 0, g);
+        return;
+    }
+    Node *key = c->y->op == OP_REDMAX ? x : build1(c->b, OP_NEG, x);
+    Node *first = build_reduce(c->b, OP_ARGMAX, key, dims->n, dims->v, true);
+    Node *hit = build2(c->b, OP_EQ, number_along(c, &x->type.shape, dims), first);
+    adjoint_add(c, 0, build3(c->b, OP_WHERE, hit, g, adjoint_const(c, 0)));
+}
+
+static bool has_letter(const char *letters, int n, char letter)
+{
+    return memchr(letters, letter, (size_t)n) != NULL;
+}
+
+/* The adjoint of the operand with letters x is the einsum of g (letters of the result) with the other operand
+ * (letters o).  Letters that only x has were summed alone: they are spread out again. */
+static Node *einsum_adjoint(Adjoint *c, const EinsumSpec *s, int i)
+{
+    const char *x = i == 0 ? s->a : s->b, *o = i == 0 ? s->b : s->a;
+    const int n_x = i == 0 ? s->n_a : s->n_b, n_o = i == 0 ? s->n_b : s->n_a;
+    const Shape *full = &c->in[i]->type.shape;
+    Shape kept = *full;
+    char found[MAX_RANK];
+    int n_found = 0;
+    for (int j = 0; j < n_x; j++)
+        if (has_letter(s->out, s->n_out, x[j]) || has_letter(o, n_o, x[j])) {
+            found[n_found++] = x[j];
+        } else {
+            kept.dim[j] = 1;
+            kept.batch[j] = 0;
+        }
+    const char *spec = arena_printf(c->b->graph->module->arena, "%.*s,%.*s->%.*s", s->n_out,
+                                    s->out, n_o, o, n_found, found);
+    Node *v = build_einsum(c->b, c->g, c->in[1 - i], spec);
+    return build_expand(c->b, build_reshape(c->b, v, &kept), full);
+}
+
+void grad_einsum(Adjoint *c)
+{
+    EinsumSpec s;
+    if (!einsum_parse(c->y->attrs.einsum.spec, &s))
+        return;
+    for (int i = 0; i < 2; i++)
+        if (adjoint_wanted(c, i) && !grad_through_window(c, &s, i))
+            adjoint_add(c, i, einsum_adjoint(c, &s, i));
+}
