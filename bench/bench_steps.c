@@ -1,6 +1,7 @@
-/* bench_steps MODEL.so [THREADS]: a worker for bench/compare.py.  For each line "N" on standard input it does N training
- * steps and prints the seconds they took.  The data are 64 random batches in turn: on a single one the model would
- * soon fit it, and its moments would sink into denormal numbers, which no real training does. */
+/* bench_steps MODEL.so [THREADS]: a worker for bench/compare.py.  For each line "N" on standard
+ * input it does N training steps and prints the seconds they took.  The data are 64 random
+ * batches in turn: on a single one the model would soon fit it, and its moments would sink into
+ * denormal numbers, which no real training does. */
 #include "runtime/hftac.h"
 
 #include <stdio.h>

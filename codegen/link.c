@@ -1,4 +1,5 @@
-/* Linking with ld: objects in, one shared object out, nothing else, and no file of that on a disk. */
+/* Linking with ld: objects in, one shared object out, nothing else, and no file of that on a
+ * disk. */
 #include <errno.h>
 #include <fcntl.h>
 #include <spawn.h>

@@ -1,7 +1,8 @@
 /* From a planned program to the descriptor's bytes.
  *
- * Each section grows in a buffer of its own, row by row; at the end they are laid one behind the other, with the
- * table of sections in front.  A row that names others holds their position, so it is written after them. */
+ * Each section grows in a buffer of its own, row by row; at the end they are laid one behind the
+ * other, with the table of sections in front.  A row that names others holds their position, so
+ * it is written after them. */
 #include "codegen/model_file.h"
 
 #include <string.h>
@@ -434,7 +435,8 @@ static uint64_t rounded(uint64_t n)
     return (n + 7) & ~UINT64_C(7);
 }
 
-/* Head, table of sections, sections in the order of their tags; the words of addresses would come next. */
+/* Head, table of sections, sections in the order of their tags; the words of addresses would come
+ * next. */
 static ModelFile lay_out(Writer *w, int n_addresses)
 {
     HftacSection table[HFTAC_N_SECTIONS];

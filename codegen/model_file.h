@@ -1,7 +1,9 @@
-/* Writing the descriptor of a model.so (runtime/model_abi.h): bytes that any target puts into its file.
+/* Writing the descriptor of a model.so (runtime/model_abi.h): bytes that any target puts into its
+ * file.
  *
- * The only things that bytes cannot say are the addresses of functions and constants: the section ADDRESSES has one word for
- * each, and the target fills in "address less that of the block", which the linker knows. */
+ * The only things that bytes cannot say are the addresses of functions and constants: the section
+ * ADDRESSES has one word for each, and the target fills in "address less that of the block",
+ * which the linker knows. */
 #ifndef HFTAC_CODEGEN_MODEL_FILE_H
 #define HFTAC_CODEGEN_MODEL_FILE_H
 
@@ -10,7 +12,8 @@
 /* What a kernel's function gets a pointer to. */
 typedef struct PlaceCode {
     const Buffer *buffer;
-    int address; /* of a constant, or of the one that it is a part of: its number in the code that runs */
+    /* of a constant, or of the one that it is a part of: its number in the code that runs */
+    int address;
 } PlaceCode;
 
 /* A kernel as a target compiled it. */

@@ -13,8 +13,8 @@ typedef struct File {
     size_t n;
 } File;
 
-/* Where the note's HftacNote lies in the file; 0: there is none.  The linker wrote the file a moment ago, so its
- * headers are believed as far as they stay inside of it. */
+/* Where the note's HftacNote lies in the file; 0: there is none.  The linker wrote the file a
+ * moment ago, so its headers are believed as far as they stay inside of it. */
 static size_t find_note(const File *f)
 {
     Elf64_Ehdr h;

@@ -25,12 +25,12 @@ typedef struct Program {
     int n_files;
 } Program;
 
-/* Reads and parses path ("-": stdin) and its includes.  false after reporting; *not_found is set if a file
- * could not be read (exit code 3). */
+/* Reads and parses path ("-": stdin) and its includes.  false after reporting; *not_found is set
+ * if a file could not be read (exit code 3). */
 bool program_load(Arena *a, Diag *d, const char *path, const FrontendOptions *o, Program *out,
                   bool *not_found);
-/* Elaborates: evaluates what is known at compile time, expands layers, builds the graphs init, train, eval,
- * eval_end, predict (those that the program has).  NULL after reporting. */
+/* Elaborates: evaluates what is known at compile time, expands layers, builds the graphs init,
+ * train, eval, eval_end, predict (those that the program has).  NULL after reporting. */
 Module *program_elaborate(Arena *a, Diag *d, const Program *p, const FrontendOptions *o);
 /* --emit=hdl: canonical text of the root file, with types filled in at model level. */
 void program_print_hdl(Text *out, const Program *p, const Module *m);

@@ -1,5 +1,5 @@
-/* The builder.  Types come from the shape rules; explicit batch marks that a caller gives with a shape
- * (expand, iota, full) are kept, as no rule can infer them. */
+/* The builder.  Types come from the shape rules; explicit batch marks that a caller gives with a
+ * shape (expand, iota, full) are kept, as no rule can infer them. */
 #include "ir/build.h"
 
 #include <string.h>

@@ -1,8 +1,9 @@
-/* Making nodes: infers the type by the row's shape rule, inherits place and models, names the result.
+/* Making nodes: infers the type by the row's shape rule, inherits place and models, names the
+ * result.
  *
- * A builder stands at a graph's end, with the source place and the name hint for what it makes next.  A
- * failed shape rule has reported; the build call then returns NULL, and every build call given a NULL
- * operand returns NULL quietly, so that one mistake gives one message. */
+ * A builder stands at a graph's end, with the source place and the name hint for what it makes
+ * next.  A failed shape rule has reported; the build call then returns NULL, and every build call
+ * given a NULL operand returns NULL quietly, so that one mistake gives one message. */
 #ifndef HFTAC_IR_BUILD_H
 #define HFTAC_IR_BUILD_H
 
@@ -34,7 +35,8 @@ Node *build_const(Builder *b, DType dtype, double value);                    /* 
 Node *build_full(Builder *b, DType dtype, const Shape *shape, double value); /* every element */
 Node *build_table(Builder *b, DType dtype, const Shape *shape, const double *data); /* copied */
 
-/* n with the marks of `shape` where the shape rule found none: no rule can infer those of an axis that is new. */
+/* n with the marks of `shape` where the shape rule found none: no rule can infer those of an axis
+ * that is new. */
 Node *build_mark(Node *n, const Shape *shape);
 
 /* x itself where nothing changes.  expand and iota (and full) keep the shape's batch marks. */

@@ -1,5 +1,5 @@
-/* Classifies the letters of an einsum for its result's storage order, and finds the contiguous axis of a
- * value by walking through its views. */
+/* Classifies the letters of an einsum for its result's storage order, and finds the contiguous
+ * axis of a value by walking through its views. */
 #include "ir/contract.h"
 
 #include <string.h>
@@ -107,8 +107,8 @@ bool contraction_of(const Node *einsum, const IntList *order, Contraction *out)
 /* Where a stored value, an argument or a view of one lies. */
 static void strides_of(const Graph *g, const Node *value, int64_t *stride);
 
-/* An argument lies where its operand does; a scanned one without the operand's first axis, a carried one in a place of
- * its own. */
+/* An argument lies where its operand does; a scanned one without the operand's first axis, a
+ * carried one in a place of its own. */
 static void argument_strides(const Graph *g, const Node *arg, int64_t *stride)
 {
     const Node *loop = g->owner;

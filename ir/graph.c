@@ -1,5 +1,6 @@
-/* Modules and graphs: tables that grow in the arena, and the rewrites that every pass needs.  Look-ups of
- * inputs and hypers are linear: there are few; those of states, and of leaves in a graph, are not. */
+/* Modules and graphs: tables that grow in the arena, and the rewrites that every pass needs.
+ * Look-ups of inputs and hypers are linear: there are few; those of states, and of leaves in a
+ * graph, are not. */
 #include "ir/graph.h"
 
 #include <string.h>

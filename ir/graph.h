@@ -1,12 +1,13 @@
 /* What a program is: a module of graphs over named storage.
  *
- * A graph is a list of nodes in definition order, SSA: a node's operands stand before it.  There is one
- * graph per entry point: "init" (first values of all states), "train" (one step), "eval" (one batch; adds to
- * the metrics' accumulators), "eval_end" (accumulators to metrics), "predict".
+ * A graph is a list of nodes in definition order, SSA: a node's operands stand before it.  There
+ * is one graph per entry point: "init" (first values of all states), "train" (one step), "eval"
+ * (one batch; adds to the metrics' accumulators), "eval_end" (accumulators to metrics),
+ * "predict".
  *
- * What a graph leaves behind is its list of outputs: state written, results for the host, output tensors,
- * faults.  State is written when the whole step is done: every read of a state in the graph sees the value
- * from before the step. */
+ * What a graph leaves behind is its list of outputs: state written, results for the host, output
+ * tensors, faults.  State is written when the whole step is done: every read of a state in the
+ * graph sees the value from before the step. */
 #ifndef HFTAC_IR_GRAPH_H
 #define HFTAC_IR_GRAPH_H
 
@@ -39,8 +40,8 @@ struct Node {
     Attrs attrs;
     SrcRange loc;
     Form form;
-    /* The order in which the axes lie in memory if the value is stored, outermost first, as passes/lower/lower.c
-     * has chosen it; n == 0: as they are. */
+    /* The order in which the axes lie in memory if the value is stored, outermost first, as
+     * passes/lower/lower.c has chosen it; n == 0: as they are. */
     IntList order;
     Graph *body; /* kind LOOP: the region */
     void *aux;   /* of the pass that is running; NULL between passes */
@@ -100,11 +101,15 @@ typedef struct Hyper {
 typedef enum OutputKind {
     OUT_STATE,  /* name: the state; value: what the step leaves in it */
     OUT_RESULT, /* name: "loss", "acc", ...: rank 0, f64, per model, read by the host */
-    OUT_CAUSE, /* name: what the value is called; f64[]: if it is not finite, that is why the step was not written */
+    /* name: what the value is called; f64[]: if it is not finite, that is why the step was not
+     * written */
+    OUT_CAUSE,
     OUT_TENSOR, /* name: a model output of predict */
-    OUT_FAULT, /* value: i64[], position of the first bad index in the operand, or -1; value2: i64[], what stood there */
-    OUT_NEXT,  /* of a loop's body: the next round's value of a carried argument, in order */
-    OUT_STACK  /* of a loop's body: kept of every round; after all OUT_NEXT */
+    /* value: i64[], position of the first bad index in the operand, or -1; value2: i64[], what
+     * stood there */
+    OUT_FAULT,
+    OUT_NEXT, /* of a loop's body: the next round's value of a carried argument, in order */
+    OUT_STACK /* of a loop's body: kept of every round; after all OUT_NEXT */
 } OutputKind;
 
 typedef struct Output {
@@ -161,8 +166,8 @@ struct Module {
 Module *module_new(Arena *a, Diag *d, const char *name);
 Graph *graph_new(Module *m, const char *name);
 Graph *module_graph(const Module *m, const char *name); /* NULL if absent */
-/* Copies *what into the module's table and returns the copy; names must be new (the caller checks). Pointers
- * from earlier calls go stale: look them up by name. */
+/* Copies *what into the module's table and returns the copy; names must be new (the caller
+ * checks). Pointers from earlier calls go stale: look them up by name. */
 State *module_add_state(Module *m, const State *what);
 Input *module_add_input(Module *m, const Input *what);
 Hyper *module_add_hyper(Module *m, const Hyper *what);
@@ -172,13 +177,16 @@ Hyper *module_hyper(const Module *m, const char *name);
 /* The first reason stays. */
 void graph_set_whole(Graph *g, SrcRange at, const char *why);
 Output *graph_add_output(Graph *g, const Output *what);
-/* Appends a node whose fields are set already (name made unique: "x", "x.1", ...; NULL: the operator's text). */
+/* Appends a node whose fields are set already (name made unique: "x", "x.1", ...; NULL: the
+ * operator's text). */
 Node *graph_append(Graph *g, const Node *what);
-/* The first leaf of that operator - input, state, hyper, scalar - with that name; NULL if there is none. */
+/* The first leaf of that operator - input, state, hyper, scalar - with that name; NULL if there
+ * is none. */
 Node *graph_leaf(const Graph *g, OpCode op, const char *name);
 /* The node appended under this name (without the %), or NULL. */
 Node *graph_find(const Graph *g, const char *name);
-/* Does the host learn whether an element kept its old value?  A state that is left as it is has nothing to tell. */
+/* Does the host learn whether an element kept its old value?  A state that is left as it is has
+ * nothing to tell. */
 bool output_is_watched(const Output *o);
 /* Number of uses of each node by id, outputs included (arena array). */
 int *graph_uses(const Graph *g, Arena *a);
@@ -188,7 +196,8 @@ void graph_replace(Graph *g, const Node *from, Node *to);
 void graph_replace_all(Graph *g, Node *const *to);
 /* Drops nodes that no output needs and renumbers; keeps order. Returns how many went. */
 int graph_drop_dead(Graph *g);
-/* Puts nodes in an order in which operands stand first (stable); needed after graph_replace with later nodes. */
+/* Puts nodes in an order in which operands stand first (stable); needed after graph_replace with
+ * later nodes. */
 void graph_sort(Graph *g);
 
 #define graph_foreach(g, n)                            \

@@ -1,7 +1,7 @@
-/* Affine forms as sorted lists of terms.  A quotient is resolved exactly when the part of the form that is no
- * multiple of the divisor stays within one block of it; before a DIV or MOD variable is made, a common factor of
- * divisor and coarse terms is taken out, so that (8 * block + lane) / 16 becomes block / 2 and stays the same in
- * all lanes. */
+/* Affine forms as sorted lists of terms.  A quotient is resolved exactly when the part of the
+ * form that is no multiple of the divisor stays within one block of it; before a DIV or MOD
+ * variable is made, a common factor of divisor and coarse terms is taken out, so that (8 * block
+ * + lane) / 16 becomes block / 2 and stays the same in all lanes. */
 #include "ir/index.h"
 
 #include <string.h>
@@ -167,8 +167,9 @@ static void part(const Affine *a, int64_t g, Affine *coarse, Affine *fine)
     }
 }
 
-/* The variable of / by or of % by, the same one for the same form.  The lane's range may have grown since
- * the form was first seen (a tail has fewer lanes), so the variable's range grows with it. */
+/* The variable of / by or of % by, the same one for the same form.  The lane's range may have
+ * grown since the form was first seen (a tail has fewer lanes), so the variable's range grows
+ * with it. */
 static int opaque_var(IndexSpace *s, IndexVarKind kind, const Affine *of, int64_t by)
 {
     int64_t lo, hi;
@@ -189,7 +190,8 @@ static int opaque_var(IndexSpace *s, IndexVarKind kind, const Affine *of, int64_
     return v;
 }
 
-/* The largest g > 1 dividing d such that the terms that are no multiples of g stay within 0 .. g-1; 1: none. */
+/* The largest g > 1 dividing d such that the terms that are no multiples of g stay within 0 ..
+ * g-1; 1: none. */
 static int64_t common_factor(const IndexSpace *s, const Affine *a, int64_t d)
 {
     int64_t best = 1;
@@ -240,7 +242,8 @@ void affine_split(IndexSpace *s, const Affine *a, int64_t d, Affine *quotient, A
     *rest = r;
 }
 
-/* The DIV variable that belongs to a MOD variable, if it stands in a with by times the coefficient. */
+/* The DIV variable that belongs to a MOD variable, if it stands in a with by times the
+ * coefficient. */
 static int matching_div(const IndexSpace *s, const Affine *a, const IndexTerm *mod)
 {
     const IndexVar *m = &s->var[mod->var];
@@ -382,7 +385,8 @@ static Shape axes_between(const Shape *s, int first, int end)
     return r;
 }
 
-/* Runs of axes with equal numbers of elements, as short as possible, are counted through on their own. */
+/* Runs of axes with equal numbers of elements, as short as possible, are counted through on their
+ * own. */
 static Index reshaped(IndexSpace *s, const Node *view, const Index *i)
 {
     const Shape *to = &view->type.shape, *from = &view->in[0]->type.shape;

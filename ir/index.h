@@ -1,9 +1,11 @@
-/* Affine index algebra, shared by the plan and the back ends: which element of an operand does element i of a result read?
+/* Affine index algebra, shared by the plan and the back ends: which element of an operand does
+ * element i of a result read?
  *
- * An index component is c0 + sum coef_k * var_k with known ranges.  A variable is a loop's counter, the lane number
- * of a vectorised loop (INDEX_LANE), a quotient or remainder that does not resolve (a reshape that splits an axis), or a
- * value that only the running program knows (a gather's index).  So the algebra is closed: a back end only has
- * to know how to compute each variable, and finds strides by looking at coefficients.
+ * An index component is c0 + sum coef_k * var_k with known ranges.  A variable is a loop's
+ * counter, the lane number of a vectorised loop (INDEX_LANE), a quotient or remainder that does
+ * not resolve (a reshape that splits an axis), or a value that only the running program knows (a
+ * gather's index).  So the algebra is closed: a back end only has to know how to compute each
+ * variable, and finds strides by looking at coefficients.
  *
  * A vectorised axis is written  W * block + LANE.  Variables are numbers into an IndexSpace. */
 #ifndef HFTAC_IR_INDEX_H
@@ -90,10 +92,11 @@ Affine index_flatten(const IndexSpace *s, const Shape *shape, const Index *i);
 /* sum i_k * stride_k over axes whose extent is above 1. */
 Affine index_offset(const IndexSpace *s, const Shape *shape, const int64_t *stride,
                     const Index *i);
-/* The index of a value of that shape whose number is `flat`, counting in that order of the axes, outermost first (NULL:
- * row-major). */
+/* The index of a value of that shape whose number is `flat`, counting in that order of the axes,
+ * outermost first (NULL: row-major). */
 Index index_unflatten(IndexSpace *s, const Shape *shape, const int *order, Affine flat);
-/* Index into an operand of that shape that broadcasts: aligned to the right, 0 where its extent is 1. */
+/* Index into an operand of that shape that broadcasts: aligned to the right, 0 where its extent
+ * is 1. */
 Index index_broadcast(const Shape *operand, const Index *i);
 /* Node of kind VIEW: which element of its operand is element i. */
 Index index_view(IndexSpace *s, const Node *view, const Index *i);

@@ -363,7 +363,8 @@ static void mark_needed(const Graph *body, int i, bool *needed)
             needed[body->nodes[k]->in[j]->id] = true;
 }
 
-/* Which outputs of the body are needed: those with a result in g, and the next values of the arguments that they need. */
+/* Which outputs of the body are needed: those with a result in g, and the next values of the
+ * arguments that they need. */
 static void find_wanted(const Graph *g, const Node *loop, bool *wanted, bool *needed)
 {
     graph_foreach (g, n)

@@ -2,7 +2,8 @@
  *
  *   %h.loop = loop %h, %u, %w count=64 carried=1 scanned=1 : bool[] {
  *     %h = arg index=0 : f32[32, 128]           carried: the operand, later what `next` left
- *     %u = arg index=1 : f32[32, 128]           scanned: element t of the operand's first axis, f32[64, 32, 128]
+ *     %u = arg index=1 : f32[32, 128]           scanned: element t of the operand's first axis,
+ *     f32[64, 32, 128]
  *     %w = arg index=2 : f32[128, 128]          invariant: the operand
  *     ...
  *     next %h.next
@@ -11,11 +12,12 @@
  *   %h.last = result %h.loop index=0 : f32[32, 128]
  *   %h.all = result %h.loop index=1 : f32[64, 32, 128]
  *
- * Operands: first the carried values' initial ones, then the scanned ones, then the invariant ones.  Results: first the
- * carried values after the last round, then each stacked value of all rounds along a new first axis.  `reverse`: t runs
- * from count - 1 to 0; scanned and stacked values keep their places.
- * A body reads what is outside through its args only; its leaves are args, constants and run-time scalars.  What is counted is an
- * iota that is scanned.  A carried argument has its operand's element type and extents and may have batch marks that it lacks. */
+ * Operands: first the carried values' initial ones, then the scanned ones, then the invariant
+ * ones.  Results: first the carried values after the last round, then each stacked value of all
+ * rounds along a new first axis.  `reverse`: t runs from count - 1 to 0; scanned and stacked
+ * values keep their places. A body reads what is outside through its args only; its leaves are
+ * args, constants and run-time scalars.  What is counted is an iota that is scanned.  A carried
+ * argument has its operand's element type and extents and may have batch marks that it lacks. */
 #ifndef HFTAC_IR_LOOP_H
 #define HFTAC_IR_LOOP_H
 
@@ -32,7 +34,8 @@ bool node_is_result(const Node *n); /* one of its results */
 bool node_is_arg(const Node *n);
 /* Of operand (and argument) i. */
 LoopRole loop_role(const Node *loop, int64_t i);
-/* The value that stands behind an invariant argument, looked for outwards; any other node itself.  *g: its graph. */
+/* The value that stands behind an invariant argument, looked for outwards; any other node itself.
+ * *g: its graph. */
 Node *loop_origin(const Graph **g, Node *n);
 /* The argument of the body that stands for operand i, or NULL if it has none (any more). */
 Node *loop_arg(const Node *loop, int i);
@@ -59,7 +62,8 @@ typedef struct LoopDraft {
 /* A graph for a body that is in no module's list. */
 Graph *loop_body_new(Module *m, const char *name);
 void loop_begin(LoopDraft *d, Builder *b, Graph *body, int64_t count, bool reverse);
-/* Appends an argument to the body.  Scanned and invariant operands that are there already give their argument again. */
+/* Appends an argument to the body.  Scanned and invariant operands that are there already give
+ * their argument again. */
 Node *loop_carried(LoopDraft *d, const char *name, Node *init, const Type *type);
 Node *loop_scanned(LoopDraft *d, Node *operand);
 Node *loop_invariant(LoopDraft *d, Node *operand);
@@ -79,8 +83,8 @@ Node *loop_stacked(Builder *b, Node *loop, int number, const char *hint);
 Node *loop_add_invariant(Node *loop, Node *operand);
 /* One more stacked value (or the one that is stacked already); its number. */
 int loop_add_stack(Node *loop, Node *value);
-/* Drops what no result of the loop needs: carried and stacked values, operands, dead nodes of the body.  The loop's results in g
- * are renumbered.  True if anything went. */
+/* Drops what no result of the loop needs: carried and stacked values, operands, dead nodes of the
+ * body.  The loop's results in g are renumbered.  True if anything went. */
 bool loop_trim(Graph *g, Node *loop);
 
 #endif

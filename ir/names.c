@@ -1,5 +1,5 @@
-/* An open-addressing table by text.  Every entry also knows the last suffix that was given out for it, so
- * that a thousand nodes with one hint do not search a thousand times. */
+/* An open-addressing table by text.  Every entry also knows the last suffix that was given out
+ * for it, so that a thousand nodes with one hint do not search a thousand times. */
 #include "ir/names.h"
 
 #include <string.h>

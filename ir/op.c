@@ -1,5 +1,5 @@
-/* The tables expanded from ops.def, scalars.def and attrs.def, and what works on any attribute record by
- * walking its fields. */
+/* The tables expanded from ops.def, scalars.def and attrs.def, and what works on any attribute
+ * record by walking its fields. */
 #include "ir/op.h"
 
 #include <errno.h>

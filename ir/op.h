@@ -1,4 +1,5 @@
-/* The operator table and the attribute records, expanded from ops.def, scalars.def and attrs.def. */
+/* The operator table and the attribute records, expanded from ops.def, scalars.def and attrs.def.
+ */
 #ifndef HFTAC_IR_OP_H
 #define HFTAC_IR_OP_H
 
@@ -137,8 +138,8 @@ bool attrs_equal(AttrKind kind, const Attrs *a, const Attrs *b);
 void attrs_print(Text *out, AttrKind kind, const Attrs *a);
 /* "name=default" for each field. */
 void attrs_print_fields(Text *out, AttrKind kind);
-/* Reads one field's value text as attrs_print writes it; false if the record has no such field or the text
- * is no such value. */
+/* Reads one field's value text as attrs_print writes it; false if the record has no such field or
+ * the text is no such value. */
 bool attrs_read(Arena *arena, AttrKind kind, Attrs *a, const char *field, const char *value);
 uint64_t attrs_hash(AttrKind kind, const Attrs *a);
 

@@ -1,11 +1,14 @@
-/* A planned program: which nodes are computed together (kernels), in what order, and where values live.
+/* A planned program: which nodes are computed together (kernels), in what order, and where values
+ * live.
  *
- * Fusion does not rewrite the graph.  A node is *materialised* if some kernel stores it; every other node is
- * computed inside the kernels that read it.  A kernel is a list of stores over one iteration space; what a
- * store computes is found by walking from its value to operands until a materialised node of another kernel
- * or a leaf is met.  So a back end needs one thing per kind: how to evaluate a node at an index.
+ * Fusion does not rewrite the graph.  A node is *materialised* if some kernel stores it; every
+ * other node is computed inside the kernels that read it.  A kernel is a list of stores over one
+ * iteration space; what a store computes is found by walking from its value to operands until a
+ * materialised node of another kernel or a leaf is met.  So a back end needs one thing per kind:
+ * how to evaluate a node at an index.
  *
- * All bits are decided here, for one model: a kernel is code for one model, and the models are a loop round it. */
+ * All bits are decided here, for one model: a kernel is code for one model, and the models are a
+ * loop round it. */
 #ifndef HFTAC_IR_PLAN_H
 #define HFTAC_IR_PLAN_H
 
@@ -24,11 +27,12 @@ typedef enum BufferSpace {
     BUF_OUTPUT   /* frame->outputs[index] */
 } BufferSpace;
 
-/* Where a value is.  stride: in elements, per logical axis (0 occurs for an extent above 1 only where a loop's argument is an
- * expanded value).
+/* Where a value is.  stride: in elements, per logical axis (0 occurs for an extent above 1 only
+ * where a loop's argument is an expanded value).
  *
- * base: not a place of its own but a part of that one, which an entry further out has: in round s of the loop that is `depth` loops
- * deep it begins at base + shift + s * step, or, in odd rounds and if there is one, at turn + shift + s * step. */
+ * base: not a place of its own but a part of that one, which an entry further out has: in round s
+ * of the loop that is `depth` loops deep it begins at base + shift + s * step, or, in odd rounds
+ * and if there is one, at turn + shift + s * step. */
 typedef struct Buffer Buffer;
 struct Buffer {
     const char *name;
@@ -42,7 +46,8 @@ struct Buffer {
     Shape shape;
     int64_t stride[MAX_RANK];
     int first,
-        last; /* kernels (positions in the entry) that write it first and read it last; SCRATCH, SHARED */
+        /* kernels (positions in the entry) that write it first and read it last; SCRATCH, SHARED */
+        last;
     const Node *constant; /* CONST */
     Buffer *base, *turn;
     int64_t shift, step; /* bytes */
@@ -57,8 +62,9 @@ typedef enum KernelKind {
     KERNEL_LOOP
 } KernelKind;
 
-/* Is the value computed by the kernel or read?  Computed, unless EntryPlan.buffer has a place for it that this kernel does
- * not store it to: then the store copies from there.  One value may have several stores in one kernel. */
+/* Is the value computed by the kernel or read?  Computed, unless EntryPlan.buffer has a place for
+ * it that this kernel does not store it to: then the store copies from there.  One value may have
+ * several stores in one kernel. */
 typedef struct Store {
     Node *value;
     /* Value's axes and to->shape agree; element types may differ: the store converts (result:
@@ -69,16 +75,17 @@ typedef struct Store {
     Buffer *flag;
 } Store;
 
-/* space: the iteration space.  A store's value has the same rank and on each axis the space's extent or 1
- * (KERNEL_EXPR): it is stored at the depth of its innermost axis that is not 1; or rank 0.
- * In KERNEL_CONTRACT space is the einsum's result, all stores have it, and they depend on `contract` elementwise.
- * At each index the values of all stores at that depth are computed before any of them is stored: a kernel may write a state,
- * or memory of a dying value, that it reads at the same index.  What it stores it does not load again: it computes it where
- * it needs it at another index.
- * A reduction whose operand's last axis (longer than 1) is reduced is never inside the loop over `vector`, every other one always
- * is: so its bits do not depend on the plan.
- * vector: the axis of space that is innermost and vectorised; -1: none (rank 0: a reduction inside vectorises
- * its own innermost axis).  order: loop order of the axes, outermost first, vector last. */
+/* space: the iteration space.  A store's value has the same rank and on each axis the space's
+ * extent or 1 (KERNEL_EXPR): it is stored at the depth of its innermost axis that is not 1; or
+ * rank 0. In KERNEL_CONTRACT space is the einsum's result, all stores have it, and they depend on
+ * `contract` elementwise. At each index the values of all stores at that depth are computed
+ * before any of them is stored: a kernel may write a state, or memory of a dying value, that it
+ * reads at the same index.  What it stores it does not load again: it computes it where it needs
+ * it at another index. A reduction whose operand's last axis (longer than 1) is reduced is never
+ * inside the loop over `vector`, every other one always is: so its bits do not depend on the
+ * plan. vector: the axis of space that is innermost and vectorised; -1: none (rank 0: a reduction
+ * inside vectorises its own innermost axis).  order: loop order of the axes, outermost first,
+ * vector last. */
 typedef struct EntryPlan EntryPlan;
 
 /* A loop's body as an entry of its own: its kernels are run in order in each of `count` rounds. */
@@ -87,7 +94,9 @@ typedef struct LoopPlan {
     int64_t count;
     int n_carried;
     Buffer *(*place)
-        [2]; /* of each carried value: read in even rounds and written in odd ones; the other way round */
+        /* of each carried value: read in even rounds and written in odd ones; the other way round
+         */
+        [2];
     Buffer **own; /* of the entry around: memory that is in use as long as the loop runs */
     int n_own, cap_own;
 } LoopPlan;
@@ -110,8 +119,8 @@ typedef struct Kernel {
     bool flat;
 } Kernel;
 
-/* One entry point: first the shared kernels, then - after the only barrier - the kernels of each model, which
- * the run gives to its threads model by model. */
+/* One entry point: first the shared kernels, then - after the only barrier - the kernels of each
+ * model, which the run gives to its threads model by model. */
 struct EntryPlan {
     Graph *graph;
     Kernel *kernels; /* shared ones first */
@@ -138,7 +147,8 @@ typedef struct Plan {
 bool buffer_is_planned(const Buffer *b);
 /* --emit=lowered: kernels and the nodes inside them; --emit=plan: with places. */
 void plan_print(Text *out, const Plan *p, bool places);
-/* --mem-report: bytes per space, the largest buffers, the formula state + shared + threads * scratch. */
+/* --mem-report: bytes per space, the largest buffers, the formula state + shared + threads *
+ * scratch. */
 void plan_print_memory(Text *out, const Plan *p);
 /* The nodes that kernel k computes, in definition order (arena array); *n: how many. */
 Node **kernel_body(const EntryPlan *e, const Kernel *k, Arena *a, int *n);

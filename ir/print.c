@@ -32,7 +32,8 @@ static void print_type(Text *out, const Type *t, const Shape *inferred)
     text_add(out, "]");
 }
 
-/* What the reader will infer: for named leaves it is what the module declares, which is the node's own. */
+/* What the reader will infer: for named leaves it is what the module declares, which is the
+ * node's own. */
 static Shape inferred_shape(Arena *a, const Node *n, int64_t samples)
 {
     const OpInfo *info = op_info(n->op);

@@ -1,7 +1,7 @@
 /* The reader of .hir: one pass over the text, a line at a time, with a cursor.
  *
- * It trusts nothing: names must be declared, types are inferred again and compared with what is written,
- * and the whole is verified at the end.  It stops at the first mistake. */
+ * It trusts nothing: names must be declared, types are inferred again and compared with what is
+ * written, and the whole is verified at the end.  It stops at the first mistake. */
 #include "ir/read.h"
 
 #include <string.h>
@@ -26,8 +26,8 @@ static bool read_role(const char *word, StateRole *role)
     return false;
 }
 
-/* One axis: 32, or 32*3 for a batch axis of 32 samples with 3 elements each, or 96*? for one that depends on the
- * batch in another way; *marked tells which. */
+/* One axis: 32, or 32*3 for a batch axis of 32 samples with 3 elements each, or 96*? for one that
+ * depends on the batch in another way; *marked tells which. */
 static bool read_axis(Reader *r, Shape *s, bool *marked)
 {
     int64_t n, k = 0;

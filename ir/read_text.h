@@ -1,7 +1,7 @@
 /* The cursor of the .hir reader: words, numbers, strings, punctuation, line ends.
  *
- * Every reader_* that returns false has reported the mistake at its place (accept and peek only look).
- * Blanks before a token are skipped; line ends are tokens. */
+ * Every reader_* that returns false has reported the mistake at its place (accept and peek only
+ * look). Blanks before a token are skipped; line ends are tokens. */
 #ifndef HFTAC_IR_READ_TEXT_H
 #define HFTAC_IR_READ_TEXT_H
 

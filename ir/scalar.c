@@ -1,6 +1,7 @@
-/* Scalar functions for constant folding: real arithmetic in double, integer arithmetic in int64 with
- * wrap-around.  What the run time computes with its own polynomials (exp, log, ...) is libm's here: a
- * constant is a constant, but it may differ in the last bit from the same expression at run time. */
+/* Scalar functions for constant folding: real arithmetic in double, integer arithmetic in int64
+ * with wrap-around.  What the run time computes with its own polynomials (exp, log, ...) is
+ * libm's here: a constant is a constant, but it may differ in the last bit from the same
+ * expression at run time. */
 #include "ir/scalar.h"
 
 #include <math.h>

@@ -4,7 +4,8 @@
 
 #include "ir/graph.h"
 
-/* Where a rule reports; diag NULL: silently (the verifier).  samples: N, or 0 where it is not known. */
+/* Where a rule reports; diag NULL: silently (the verifier).  samples: N, or 0 where it is not
+ * known. */
 typedef struct ShapeContext {
     Arena *arena;
     Diag *diag;
@@ -16,7 +17,8 @@ typedef struct ShapeContext {
 bool shape_fail(const ShapeContext *c, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 
-/* The letters of "mk,nk->mn".  Each letter is one axis; a letter of a must not repeat within an operand. */
+/* The letters of "mk,nk->mn".  Each letter is one axis; a letter of a must not repeat within an
+ * operand. */
 typedef struct EinsumSpec {
     int n_a, n_b, n_out;
     char a[MAX_RANK], b[MAX_RANK], out[MAX_RANK];
@@ -31,8 +33,8 @@ double einsum_depth(const Node *einsum);
 /* Can an operator belong to a value that is made of indices and constants alone? */
 bool op_index_only(OpCode op);
 
-/* Of a window (or unwindow) over `rank` axes: how many of them have taps; tap[k]: the result's axis of the taps of
- * axis k, -1: none. */
+/* Of a window (or unwindow) over `rank` axes: how many of them have taps; tap[k]: the result's
+ * axis of the taps of axis k, -1: none. */
 int window_taps(const Attrs *a, int rank, int *tap);
 
 #endif

@@ -1,5 +1,5 @@
-/* Shape rules of leaves and elementwise operators.  NumPy's broadcasting, PyTorch's restrictions: operands
- * have one element type, arithmetic is not done on bool. */
+/* Shape rules of leaves and elementwise operators.  NumPy's broadcasting, PyTorch's restrictions:
+ * operands have one element type, arithmetic is not done on bool. */
 #include "ir/shape_rules.h"
 
 /* A leaf's type comes from the module or from who made it; the verifier compares the two. */
@@ -37,9 +37,10 @@ static bool index_only(const Node *n, int *left)
     return true;
 }
 
-/* The marks of operand i where others differ: 2 * N numbers may be those of two times N samples as well as of N samples
- * with two elements each, so numbers that no data has gone into follow what they meet; passes/batch/batch_use.c
- * sees to it that they are the same then.  Of two such the finer mark counts. */
+/* The marks of operand i where others differ: 2 * N numbers may be those of two times N samples
+ * as well as of N samples with two elements each, so numbers that no data has gone into follow
+ * what they meet; passes/batch/batch_use.c sees to it that they are the same then.  Of two such
+ * the finer mark counts. */
 static void follow_marks(const Node *n, int i, const Shape *x, Shape *joined)
 {
     const Shape *y = &n->in[i]->type.shape;
@@ -106,7 +107,8 @@ bool shape_rule_where(const ShapeContext *c, const Node *n, Type *type)
            broadcast_all(c, n, &type->shape);
 }
 
-/* The value as it is; the slope may have more axes or larger ones where the value is of a reduction. */
+/* The value as it is; the slope may have more axes or larger ones where the value is of a
+ * reduction. */
 bool shape_rule_slope(const ShapeContext *c, const Node *n, Type *type)
 {
     Shape all;

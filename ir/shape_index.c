@@ -49,8 +49,8 @@ static bool index_within(const ShapeContext *c, const Node *n, int operand, cons
     return false;
 }
 
-/* Along an axis that x and the index go through side by side.  An index of fewer elements takes the first ones:
- * fine where those are not samples of x. */
+/* Along an axis that x and the index go through side by side.  An index of fewer elements takes
+ * the first ones: fine where those are not samples of x. */
 static int64_t aligned_mark(const Shape *x, const Shape *index, int i)
 {
     if (x->batch[i] == index->batch[i] && x->dim[i] == index->dim[i])

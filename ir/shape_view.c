@@ -1,7 +1,8 @@
 /* Shape rules of the views and of pad.
  *
- * A batch mark m says that the axis is [k, N, m] in one.  A view keeps the mark where that is still so, with
- * what m has become; where it is not, every axis that the samples have gone into is BATCH_MIXED. */
+ * A batch mark m says that the axis is [k, N, m] in one.  A view keeps the mark where that is
+ * still so, with what m has become; where it is not, every axis that the samples have gone into
+ * is BATCH_MIXED. */
 #include "ir/shape_rules.h"
 
 /* One group of axes [i, i_end) of the operand that has become axes [o, o_end) of the result. */
@@ -17,7 +18,8 @@ static int64_t product(const Shape *s, int from, int end)
     return n;
 }
 
-/* The only axis of the group that depends on N; -1: none, -2: several, or one that is mixed already. */
+/* The only axis of the group that depends on N; -1: none, -2: several, or one that is mixed
+ * already. */
 static int marked_axis(const Shape *x, const AxisGroup *g)
 {
     int found = -1;
@@ -34,7 +36,8 @@ static void mix(const AxisGroup *g, Shape *out)
             out->batch[k] = BATCH_MIXED;
 }
 
-/* The group's elements are [before, N, inner]: of the result's axes at most one can hold the N as [k, N, m]. */
+/* The group's elements are [before, N, inner]: of the result's axes at most one can hold the N as
+ * [k, N, m]. */
 static void carry_mark(const Shape *x, const AxisGroup *g, int64_t samples, Shape *out)
 {
     const int at = marked_axis(x, g);

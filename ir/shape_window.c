@@ -18,7 +18,8 @@ static bool need_window_entries(const ShapeContext *c, const Node *n, int rank)
            shape_need_entries(c, n, &n->attrs.window.dilation, "dilation", rank);
 }
 
-/* Numbers from outside, kept small enough that no product of two and no sum of such products overflows. */
+/* Numbers from outside, kept small enough that no product of two and no sum of such products
+ * overflows. */
 static bool is_small(int64_t v)
 {
     return v > -(INT64_C(1) << 30) && v < INT64_C(1) << 30;

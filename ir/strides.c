@@ -1,5 +1,6 @@
-/* Strides of stored values and of views.  A view of a view is worked out from the inside; a reshape resolves where each run of its axes
- * that splits a run of the operand's axes finds that run without gaps. */
+/* Strides of stored values and of views.  A view of a view is worked out from the inside; a
+ * reshape resolves where each run of its axes that splits a run of the operand's axes finds that
+ * run without gaps. */
 #include "ir/strides.h"
 
 #include <string.h>

@@ -1,7 +1,8 @@
 /* Where values lie: strides by axis, in elements.
  *
- * A state is stored by its `layout`, a LAYOUT by its perm.dims, every other value by its node's `order`, if it is stored; a
- * view of a stored value is read through its map where that gives strides. */
+ * A state is stored by its `layout`, a LAYOUT by its perm.dims, every other value by its node's
+ * `order`, if it is stored; a view of a stored value is read through its map where that gives
+ * strides. */
 #ifndef HFTAC_IR_STRIDES_H
 #define HFTAC_IR_STRIDES_H
 
@@ -14,7 +15,8 @@ void ordered_strides(const Shape *s, const IntList *order, int64_t *stride);
 void natural_strides(const Module *m, const Node *n, int64_t *stride);
 /* The same elements in another shape; false if no strides do that. */
 bool reshape_strides(const Shape *from, const int64_t *old, const Shape *to, int64_t *stride);
-/* Strides of a view's result from its operand's (0 on broadcast axes); false if they do not exist. */
+/* Strides of a view's result from its operand's (0 on broadcast axes); false if they do not
+ * exist. */
 bool view_strides(const Node *view, const int64_t *operand, int64_t *stride);
 
 #endif

@@ -17,7 +17,8 @@ static void split_level(SumLevel *l, int most)
     l->blocks = l->rounds > SUM_ROUNDS ? l->rounds / SUM_ROUNDS : 0;
 }
 
-/* Elements of 8 bytes fill twice the registers.  argmax along an outer axis goes through positions in ascending order. */
+/* Elements of 8 bytes fill twice the registers.  argmax along an outer axis goes through
+ * positions in ascending order. */
 static int partials_of(const Node *reduce, bool inner)
 {
     if (op_info(reduce->op)->data == RED_ARGMAX && !inner)

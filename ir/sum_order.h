@@ -1,10 +1,12 @@
-/* In which order a reduction adds, from the operand's shape and element type alone: what every back end that promises
- * the same bits follows, whatever its registers, layouts and loops are.  docs/architecture.md, "Bits", has the rule in words.
+/* In which order a reduction adds, from the operand's shape and element type alone: what every
+ * back end that promises the same bits follows, whatever its registers, layouts and loops are.
+ * docs/architecture.md, "Bits", has the rule in words.
  *
- * Items: where the last axis longer than 1 is reduced, an item is SUM_LANES elements side by side along it, added
- * lane by lane (the last item is filled up with +0); otherwise an item is one element.  The reduced axes are a nest of
- * levels, ascending, a level for each with more than one item: a level adds up what the next one inside gives for each of its
- * steps, the innermost one items. */
+ * Items: where the last axis longer than 1 is reduced, an item is SUM_LANES elements side by side
+ * along it, added lane by lane (the last item is filled up with +0); otherwise an item is one
+ * element.  The reduced axes are a nest of levels, ascending, a level for each with more than one
+ * item: a level adds up what the next one inside gives for each of its steps, the innermost one
+ * items. */
 #ifndef HFTAC_IR_SUM_ORDER_H
 #define HFTAC_IR_SUM_ORDER_H
 
@@ -17,9 +19,10 @@ enum {
     SUM_MAX_PARTIALS = 4 /* items side by side: one to a partial in each round */
 };
 
-/* One level.  Item k < rounds * partials belongs to partial k % partials, the others to partial 0; each partial is
- * an ascending chain that starts from +0.  Of more than SUM_ROUNDS rounds each SUM_ROUNDS are a block: after it the partials are
- * folded in halves, put into a tree of blocks and start anew; what is left after the last block comes last. */
+/* One level.  Item k < rounds * partials belongs to partial k % partials, the others to partial
+ * 0; each partial is an ascending chain that starts from +0.  Of more than SUM_ROUNDS rounds each
+ * SUM_ROUNDS are a block: after it the partials are folded in halves, put into a tree of blocks
+ * and start anew; what is left after the last block comes last. */
 typedef struct SumLevel {
     int axis;      /* of the operand */
     bool lanes;    /* its items are SUM_LANES elements */

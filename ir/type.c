@@ -1,5 +1,5 @@
-/* Element types and shapes.  Sizes are checked where shapes are made (the shape rules and the reader, by
- * shape_fits in shape_common.c) and trusted here. */
+/* Element types and shapes.  Sizes are checked where shapes are made (the shape rules and the
+ * reader, by shape_fits in shape_common.c) and trusted here. */
 #include "ir/type.h"
 
 #include <math.h>
@@ -114,7 +114,8 @@ bool shape_broadcast(const Shape *a, const Shape *b, Shape *out)
         if (da != db && da != 1 && db != 1)
             return false;
         s.dim[i] = da == 1 ? db : da;
-        /* The mark of an operand that has the extent; an axis of one element repeated is not samples. */
+        /* The mark of an operand that has the extent; an axis of one element repeated is not
+         * samples. */
         const bool has_a = ia >= 0 && da == s.dim[i], has_b = ib >= 0 && db == s.dim[i];
         s.batch[i] = has_a && has_b ? mark_meet(a->batch[ia], b->batch[ib])
                      : has_a        ? a->batch[ia]

@@ -1,6 +1,7 @@
-/* What must hold after every pass: definition before use, types as the rules infer them, names unique,
- * outputs complete and of their kinds' types, models joined as operands say, no META operator after
- * autodiff.  A violation is our mistake: prints the graph and ends with exit code 70. */
+/* What must hold after every pass: definition before use, types as the rules infer them, names
+ * unique, outputs complete and of their kinds' types, models joined as operands say, no META
+ * operator after autodiff.  A violation is our mistake: prints the graph and ends with exit code
+ * 70. */
 #ifndef HFTAC_IR_VERIFY_H
 #define HFTAC_IR_VERIFY_H
 

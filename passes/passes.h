@@ -1,5 +1,5 @@
-/* Graph to graph; each pass is one file.  All edit the module they are given; every one leaves it verified
- * (run_passes of tools/hftac.c verifies, dumps and times them). */
+/* Graph to graph; each pass is one file.  All edit the module they are given; every one leaves it
+ * verified (run_passes of tools/hftac.c verifies, dumps and times them). */
 #ifndef HFTAC_PASSES_PASSES_H
 #define HFTAC_PASSES_PASSES_H
 
@@ -12,18 +12,20 @@ typedef struct Target {
 } Target;
 
 /* Replaces grad(loss, x) nodes by the adjoint graph (reverse mode).  One rule per row of ops.def,
- * passes/grad_*.c.  An operator whose rule is `missing` is an error at its source line. Returns false after
- * reporting.  Also removes detach. */
+ * passes/grad_*.c.  An operator whose rule is `missing` is an error at its source line. Returns
+ * false after reporting.  Also removes detach. */
 bool autodiff(Module *m);
-/* In eval, eval_end and predict graphs: sums, maxima and contractions over an axis that comes from N see only the first
- * n_valid samples; count becomes n_valid * k.  In train and init count becomes a constant. */
+/* In eval, eval_end and predict graphs: sums, maxima and contractions over an axis that comes
+ * from N see only the first n_valid samples; count becomes n_valid * k.  In train and init count
+ * becomes a constant. */
 void mask_batch(Module *m);
-/* Constant folding, algebraic identities that change no bit, common subexpressions, dead nodes; to a fixed point. */
+/* Constant folding, algebraic identities that change no bit, common subexpressions, dead nodes;
+ * to a fixed point. */
 void simplify(Module *m);
 /* One graph for B models: types get their interval, nodes their form. */
 void hfuse(Module *m, int n_models, const Target *t);
-/* What the target's kernels want: fixes chunk of each einsum, the stored layout of parameters and inserts
- * layout nodes where a contraction's vector operand is not contiguous. */
+/* What the target's kernels want: fixes chunk of each einsum, the stored layout of parameters and
+ * inserts layout nodes where a contraction's vector operand is not contiguous. */
 void lower(Module *m, const Target *t);
 
 typedef struct Pass {

@@ -77,8 +77,9 @@ struct hftac_array {
     double scalars[HFTAC_N_SCALARS];
     uint64_t *seeds;
     HftacFrame *frames; /* [threads] */
-    /* NULL: runs are not cut into kernels.  Else for each kernel of the file what it has taken, the table of pointers that
-     * its function gets, and in which round the loops around it are, outermost first. */
+    /* NULL: runs are not cut into kernels.  Else for each kernel of the file what it has taken,
+     * the table of pointers that its function gets, and in which round the loops around it are,
+     * outermost first. */
     KernelTime *profile;
     void **pointers;
     int64_t rounds[HFTAC_MAX_LOOPS];
@@ -103,8 +104,9 @@ struct hftac_array {
     Pool *pool;
 };
 
-/* NULL checks and ranges at the door of every public call.  An array lives in the process that opened it: after a fork
- * its threads are missing in the child, where only hftac_close does anything. */
+/* NULL checks and ranges at the door of every public call.  An array lives in the process that
+ * opened it: after a fork its threads are missing in the child, where only hftac_close does
+ * anything. */
 hftac_status hft_check_array(const hftac_array *a);
 hftac_status hft_check_slot(const hftac_array *a, int32_t model);
 hftac_status hft_check_handle(const hftac_array *a, int32_t handle, int32_t count,

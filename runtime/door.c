@@ -1,7 +1,8 @@
-/* Results must not depend on who calls: rounding upwards, flushing to zero (which -ffast-math sets in whole programs) and
- * traps (feenableexcept, which would end the process at the first infinity) are set aside while the library computes.
- * Workers take the mode over with each job (pool.c).  Both units of x86-64: kernels use SSE, libc's printf and strtod ask the
- * x87 how to round. */
+/* Results must not depend on who calls: rounding upwards, flushing to zero (which -ffast-math
+ * sets in whole programs) and traps (feenableexcept, which would end the process at the first
+ * infinity) are set aside while the library computes. Workers take the mode over with each job
+ * (pool.c).  Both units of x86-64: kernels use SSE, libc's printf and strtod ask the x87 how to
+ * round. */
 #include "runtime/door.h"
 
 #include <xmmintrin.h>

@@ -36,8 +36,8 @@ int hft_utf8_length(const char *text, size_t left)
     return bad ? 0 : n;
 }
 
-/* Bytes of the printable character at s: a control character (also those of U+0080 .. U+009F) and what is no UTF-8 are
- * none. */
+/* Bytes of the printable character at s: a control character (also those of U+0080 .. U+009F) and
+ * what is no UTF-8 are none. */
 static int printable(const char *s, size_t left)
 {
     const unsigned char c = (unsigned char)s[0];

@@ -8,8 +8,8 @@ enum {
     ERROR_TEXT_BYTES = 8192
 };
 
-/* Sets this thread's sentence and returns the status.  Control characters in it, which names in files may have, become
- * \x1b and the like; a Report alone has several lines. */
+/* Sets this thread's sentence and returns the status.  Control characters in it, which names in
+ * files may have, become \x1b and the like; a Report alone has several lines. */
 hftac_status hft_fail(hftac_status status, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 hftac_status hft_fail_memory(const char *what, uint64_t bytes);
@@ -17,7 +17,8 @@ hftac_status hft_fail_memory(const char *what, uint64_t bytes);
  * read: No such file ..." */
 hftac_status hft_fail_file(const char *path, const char *what, int error);
 
-/* Bytes of the well-formed UTF-8 character that the `left` bytes at `text` begin with (left > 0); 0: they begin with none. */
+/* Bytes of the well-formed UTF-8 character that the `left` bytes at `text` begin with (left > 0);
+ * 0: they begin with none. */
 int hft_utf8_length(const char *text, size_t left);
 
 /* Text that grows in a fixed buffer: lists of several problems in one message.  What does not

@@ -4,21 +4,23 @@
  *     save; close
  *
  * The compiled file is an *array* of B models of one network; a *slot* 0 <= b <
- * hftac_model_count() is one of them.  Inputs, hypers, parameters, metrics and outputs are
- * looked up once by name and used by handle; handles are the positions 0, 1, ... of the
- * thing, so that counting up to hftac_describe()->n_... discovers them all.
+ * hftac_model_count() is one of them.  Inputs, hypers, parameters, metrics and outputs are looked
+ * up once by name and used by handle; handles are the positions 0, 1, ... of the thing, so that
+ * counting up to hftac_describe()->n_... discovers them all.
  *
- * A call that can fail returns hftac_status and gives its results through its last
- * parameters, which are set to NULL or zero on failure; hftac_last_error() then has one
- * sentence.  Nothing prints, exits or keeps global state. One array or data set may be used
- * by one thread at a time, different ones at once; an array brings worker threads of its own.
- * Options may be NULL or all zero.  Close calls accept NULL.
+ * A call that can fail returns hftac_status and gives its results through its last parameters,
+ * which are set to NULL or zero on failure; hftac_last_error() then has one sentence.  Nothing
+ * prints, exits or keeps global state. One array or data set may be used by one thread at a time,
+ * different ones at once; an array brings worker threads of its own. Options may be NULL or all
+ * zero.  Close calls accept NULL.
  *
- * What the library computes does not depend on the caller's floating-point mode (rounding, traps, flushing to zero): it is
- * set aside in every call that computes, and in callbacks and on return it is the caller's again, exception flags included.
+ * What the library computes does not depend on the caller's floating-point mode (rounding, traps,
+ * flushing to zero): it is set aside in every call that computes, and in callbacks and on return
+ * it is the caller's again, exception flags included.
  *
- * An array belongs to the process that opened it.  In a child after fork its threads are missing: descriptions can be read
- * and it can be closed there, every other call fails with a sentence; opened again, it works.  The parent notices nothing. */
+ * An array belongs to the process that opened it.  In a child after fork its threads are missing:
+ * descriptions can be read and it can be closed there, every other call fails with a sentence;
+ * opened again, it works.  The parent notices nothing. */
 #ifndef HFTAC_H
 #define HFTAC_H
 
@@ -116,8 +118,8 @@ typedef struct hftac_description {
     /* Bytes: state and results grow with the models in use, scratch with threads. */
     uint64_t state_bytes, shared_bytes, scratch_bytes, input_bytes, output_bytes, total_bytes;
     uint64_t state_bytes_per_model, scratch_bytes_per_thread;
-    /* Why evaluation, or prediction, takes whole batches of N samples only, with the place in the source; NULL:
-     * n_valid may be less. */
+    /* Why evaluation, or prediction, takes whole batches of N samples only, with the place in the
+     * source; NULL: n_valid may be less. */
     const char *evaluate_whole, *predict_whole;
 } hftac_description;
 
@@ -242,9 +244,9 @@ HFTAC_TRY hftac_set_plan(hftac_array *array, int64_t epochs, int64_t steps_per_e
 /* The number of the current epoch, from 0. */
 HFTAC_API int64_t hftac_epoch(const hftac_array *array);
 HFTAC_TRY hftac_set_epoch(hftac_array *array, int64_t epoch);
-/* Ends the epoch: the epoch's number goes up, hftac_read_epoch_metric starts anew.  A
- * schedule that follows a metric takes each model's own value of it: that of an evaluation since the last training step,
- * else the mean over the epoch's steps; HFTAC_NO_METRIC: nothing new to follow. */
+/* Ends the epoch: the epoch's number goes up, hftac_read_epoch_metric starts anew.  A schedule
+ * that follows a metric takes each model's own value of it: that of an evaluation since the last
+ * training step, else the mean over the epoch's steps; HFTAC_NO_METRIC: nothing new to follow. */
 enum {
     HFTAC_NO_METRIC = -1
 };
@@ -307,11 +309,10 @@ HFTAC_TRY hftac_read_epoch_metric(const hftac_array *array, hftac_metric metric,
 
 /* ---- Evaluation and prediction, batch by batch ---- */
 
-/* begin clears the accumulators, each step adds the first n_valid of the N samples fed (HFTAC_DATA if the program
- * takes whole batches only and n_valid is less: evaluate_whole), end
- * computes the metrics. running_only: leave out models that do not run (their metrics keep
- * their values).  A bad label or index is an error, HFTAC_DATA, that names model, sample and
- * value. */
+/* begin clears the accumulators, each step adds the first n_valid of the N samples fed
+ * (HFTAC_DATA if the program takes whole batches only and n_valid is less: evaluate_whole), end
+ * computes the metrics. running_only: leave out models that do not run (their metrics keep their
+ * values).  A bad label or index is an error, HFTAC_DATA, that names model, sample and value. */
 HFTAC_TRY hftac_evaluate_begin(hftac_array *array, int running_only);
 HFTAC_TRY hftac_evaluate_step(hftac_array *array, int64_t n_valid);
 HFTAC_TRY hftac_evaluate_end(hftac_array *array);
@@ -372,8 +373,9 @@ HFTAC_TRY hftac_data_open(const hftac_array *array, const char *path,
 HFTAC_TRY hftac_data_from_memory(const hftac_array *array, const hftac_tensor *tensors,
                                  int32_t n_tensors, const hftac_data_options *options,
                                  hftac_data **data);
-/* Whether the data set can be trained on, evaluated or predicted with, as far as its size tells: a program that takes
- * whole batches only (see hftac_description) refuses others before anything has run. */
+/* Whether the data set can be trained on, evaluated or predicted with, as far as its size tells:
+ * a program that takes whole batches only (see hftac_description) refuses others before anything
+ * has run. */
 HFTAC_TRY hftac_data_check(const hftac_array *array, const hftac_data *data,
                            hftac_purpose purpose);
 /* Samples first .. first + count - 1 of `whole` as a data set of its own; `whole` must stay
@@ -489,12 +491,13 @@ HFTAC_TRY hftac_load_models(hftac_array *array, const int32_t *models, int32_t n
 
 /* ---- Looking inside ---- */
 
-/* Appends address, size and name of each function of the open model.so to the file at `path`, as Linux' perf reads
- * them (NULL: /tmp/perf-PID.map, where it looks).  gdb is told by itself. */
+/* Appends address, size and name of each function of the open model.so to the file at `path`, as
+ * Linux' perf reads them (NULL: /tmp/perf-PID.map, where it looks).  gdb is told by itself. */
 HFTAC_TRY hftac_write_map(const hftac_array *array, const char *path);
 
-/* 1: from now on every kernel - what the compiler made one loop nest of - is called by itself, for one model after the
- * other, by the calling thread alone, and is timed, counting from zero; the numbers do not change.  0: no more. */
+/* 1: from now on every kernel - what the compiler made one loop nest of - is called by itself,
+ * for one model after the other, by the calling thread alone, and is timed, counting from zero;
+ * the numbers do not change.  0: no more. */
 HFTAC_TRY hftac_profile(hftac_array *array, int32_t on);
 
 typedef struct hftac_kernel_profile {
@@ -503,8 +506,8 @@ typedef struct hftac_kernel_profile {
     const char *entry;  /* "init", "train", "eval", "eval_end", "predict" */
     int64_t calls;
     double seconds; /* of all calls */
-    /* Of one call: floating-point operations, a multiply-add being two; bytes of the values that it reads and writes,
-     * each counted once. */
+    /* Of one call: floating-point operations, a multiply-add being two; bytes of the values that
+     * it reads and writes, each counted once. */
     double operations, bytes;
 } hftac_kernel_profile;
 

@@ -18,8 +18,8 @@ typedef struct Model {
     const HftacCode *code;       /* that this CPU runs */
 } Model;
 
-/* Finds the descriptor of a loaded file, checks every number in it that later code relies on, and chooses the code
- * for this CPU.  HFTAC_MODEL, HFTAC_CPU. */
+/* Finds the descriptor of a loaded file, checks every number in it that later code relies on, and
+ * chooses the code for this CPU.  HFTAC_MODEL, HFTAC_CPU. */
 hftac_status hft_model_find(const ElfFile *f, const Mapping *mapping, Model *m);
 /* The CPU has every one of the space-separated features, named as in /proc/cpuinfo. */
 hftac_status hft_cpu_check(const char *path, const char *features);

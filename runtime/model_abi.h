@@ -1,12 +1,14 @@
 /* The descriptor inside model.so: what the compiler writes and libhftac reads.
  *
- * model.so is an ELF shared object.  An ELF note, HftacNote, says where its descriptor lies: a block of bytes that
- * begins with an HftacModel and a table of tagged sections, and that has no pointers.  Rows of one section name rows
- * of another one by position, texts by their place in the section TEXT, code by its distance from the block.  So one
- * writer serves every target (codegen/model_file.c), and every reference is checked against the block's bounds.
+ * model.so is an ELF shared object.  An ELF note, HftacNote, says where its descriptor lies: a
+ * block of bytes that begins with an HftacModel and a table of tagged sections, and that has no
+ * pointers.  Rows of one section name rows of another one by position, texts by their place in
+ * the section TEXT, code by its distance from the block.  So one writer serves every target
+ * (codegen/model_file.c), and every reference is checked against the block's bounds.
  *
- * Versions.  The major one must match.  A reader skips sections whose tag it does not know, and takes rows that are
- * longer than it knows as they are: fields are only ever appended.  All numbers are little-endian and aligned. */
+ * Versions.  The major one must match.  A reader skips sections whose tag it does not know, and
+ * takes rows that are longer than it knows as they are: fields are only ever appended.  All
+ * numbers are little-endian and aligned. */
 #ifndef HFTAC_RUNTIME_MODEL_ABI_H
 #define HFTAC_RUNTIME_MODEL_ABI_H
 
@@ -19,8 +21,8 @@
 #define HFTAC_ABI_MINOR  0u
 #define HFTAC_ABI_SYMBOL "hftac_model" /* exported: the descriptor, for people and debuggers */
 
-/* The ELF note of section .note.hftac: name, type, and as its description an HftacNote, which begins at no
- * particular alignment. */
+/* The ELF note of section .note.hftac: name, type, and as its description an HftacNote, which
+ * begins at no particular alignment. */
 #define HFTAC_NOTE_SECTION ".note.hftac"
 #define HFTAC_NOTE_NAME    "hftac"
 enum {
@@ -78,8 +80,9 @@ typedef struct HftacFrame {
 
 /* Models lo <= b < hi; for what all models share: called once, with 0, 0. */
 typedef void HftacRegionFn(const HftacFrame *frame, int64_t lo, int64_t hi);
-/* One kernel, for one model: a pointer for each of its places, in their order, and of its work the parts
- * lo <= i < hi out of HftacKernel.n_work.  Kernels that differ only in where their values lie are one function. */
+/* One kernel, for one model: a pointer for each of its places, in their order, and of its work
+ * the parts lo <= i < hi out of HftacKernel.n_work.  Kernels that differ only in where their
+ * values lie are one function. */
 typedef void HftacKernelFn(void *const *places, int64_t lo, int64_t hi);
 
 /* ---- the block ---- */
@@ -187,11 +190,14 @@ typedef struct HftacOutput {
 
 /* A result for the host, rank 0, at results[b * n_results + index].  Kinds:
  *   VALUE   a loss or metric
- *   OK      1: the model's state was written; 0: it was left as it was (non-finite loss or gradient, or a fault)
- *   FAULT   position of the first bad index in the checked operand, or -1; the next result is the bad value
+ *   OK      1: the model's state was written; 0: it was left as it was (non-finite loss or
+ *   gradient, or a fault)
+ *   FAULT   position of the first bad index in the checked operand, or -1; the next result is the
+ *   bad value
  *   FACTOR  the schedule's factor in this step
  *   CAUSE   a scalar of the update, called `name`: if it is not finite, that is why OK is 0
- *   KEPT    not 0: the state `name` kept elements whose new value was not finite, in a step that was written otherwise */
+ *   KEPT    not 0: the state `name` kept elements whose new value was not finite, in a step that
+ *   was written otherwise */
 enum {
     HFTAC_RESULT_VALUE,
     HFTAC_RESULT_OK,
@@ -222,7 +228,8 @@ typedef struct HftacEntry {
     uint32_t kind; /* HFTAC_ENTRY_*; each at most once in a variant */
     uint32_t first_result, n_results;
     uint32_t first_step, n_steps;
-    /* Why it is right for whole batches only, with the place in the source; 0: n_valid may be less. */
+    /* Why it is right for whole batches only, with the place in the source; 0: n_valid may be
+     * less. */
     HftacText whole;
     uint64_t input_mask[HFTAC_MAX_INPUTS / 64]; /* bit i: reads input i */
 } HftacEntry;
@@ -233,7 +240,8 @@ typedef struct HftacEntry {
  *   BARRIER  what stands before is done before what stands behind begins
  *   KERNEL   kernel number `kernel` alone
  *   LOOP     its list `count` times
- * SHARED and MODELS have a list too: KERNELs and LOOPs, which one after the other do just what `function` does. */
+ * SHARED and MODELS have a list too: KERNELs and LOOPs, which one after the other do just what
+ * `function` does. */
 enum {
     HFTAC_STEP_SHARED,
     HFTAC_STEP_MODELS,
@@ -264,8 +272,8 @@ typedef struct HftacKernel {
     uint32_t first_place, n_places; /* in LISTS */
     uint32_t reserved;
     int64_t n_work; /* into how many parts its work can be cut */
-    /* Of one call for one model: floating-point operations, a multiply-add being two, and bytes of the values that it reads
-     * and writes, each counted once. */
+    /* Of one call for one model: floating-point operations, a multiply-add being two, and bytes
+     * of the values that it reads and writes, each counted once. */
     double operations, bytes_read, bytes_written;
 } HftacKernel;
 
@@ -284,23 +292,25 @@ enum {
     HFTAC_PLACE_PART     /* a part of another place */
 };
 
-/* In bytes: that memory + offset + b * model_bytes for model b.  PART: in round s of the loop that is `depth` loops deep
- * (1: the outermost) place number `base`, or in odd rounds number `turn` if it is another one, + offset + s * step.  Both
- * stand in front of the part. */
+/* In bytes: that memory + offset + b * model_bytes for model b.  PART: in round s of the loop
+ * that is `depth` loops deep (1: the outermost) place number `base`, or in odd rounds number
+ * `turn` if it is another one, + offset + s * step.  Both stand in front of the part. */
 typedef struct HftacPlace {
     uint32_t space, index;
     uint32_t base, turn, depth, reserved;
     int64_t offset, model_bytes, step;
 } HftacPlace;
 
-/* Models lo <= b < hi have these states and entries; all together are the models of the file.  One for now. */
+/* Models lo <= b < hi have these states and entries; all together are the models of the file.
+ * One for now. */
 typedef struct HftacVariant {
     int64_t lo, hi;
     uint32_t first_state, n_states, first_entry, n_entries;
     uint64_t state_bytes; /* one model's block; a multiple of 64 */
 } HftacVariant;
 
-/* The functions and constants compiled for one kind of machine.  Where several can run, the last of them is best. */
+/* The functions and constants compiled for one kind of machine.  Where several can run, the last
+ * of them is best. */
 typedef struct HftacCode {
     HftacText march;    /* as compiled */
     HftacText features; /* space separated, names as in /proc/cpuinfo: "avx2 fma bmi2" */

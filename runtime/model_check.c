@@ -1,8 +1,9 @@
 /* Is the descriptor inside a model.so what model_abi.h says?
  *
- * A section is followed only if it lies in the block and the block in the file's own segments, a position only if it
- * is one of a row that is there, a function only if it lies in an executable segment, and every number that later
- * code relies on (offsets in the state block, positions of results, bytes of a shape) is checked here once. */
+ * A section is followed only if it lies in the block and the block in the file's own segments, a
+ * position only if it is one of a row that is there, a function only if it lies in an executable
+ * segment, and every number that later code relies on (offsets in the state block, positions of
+ * results, bytes of a shape) is checked here once. */
 #include <elf.h>
 #include <string.h>
 
@@ -254,7 +255,8 @@ static bool is_single(const HftacStep *s)
     return s->kind == HFTAC_STEP_KERNEL || s->kind == HFTAC_STEP_LOOP;
 }
 
-/* A list of kernels and loops, `depth` loops around it.  No row belongs to two lists, so there is an end. */
+/* A list of kernels and loops, `depth` loops around it.  No row belongs to two lists, so there is
+ * an end. */
 static bool check_singles(Check *c, const HftacStep *list, int depth)
 {
     if (depth > HFTAC_MAX_LOOPS)

@@ -46,8 +46,8 @@ typedef struct FileSink {
     hftac_status status;
 } FileSink;
 
-/* Without an axis of samples there is one value for the data set, which the batches must agree on: a sum over a batch would
- * stand in the file as if it were the whole set's. */
+/* Without an axis of samples there is one value for the data set, which the batches must agree
+ * on: a sum over a batch would stand in the file as if it were the whole set's. */
 static hftac_status write_once(const FileSink *f, int32_t output, int32_t model, int64_t first,
                                const void *values)
 {

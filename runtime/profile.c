@@ -1,7 +1,8 @@
 /* hftac_profile: which kernels take the time.
  *
- * A run's fast function is replaced by its list: kernels, each called for one model, and loops of them.  Only the
- * calling thread works, so that the times are those of one core, and they add up. */
+ * A run's fast function is replaced by its list: kernels, each called for one model, and loops of
+ * them.  Only the calling thread works, so that the times are those of one core, and they add up.
+ */
 #include "runtime/profile.h"
 
 #include <stdlib.h>

@@ -4,8 +4,8 @@
 
 #include "runtime/array.h"
 
-/* Does what the step does for the models whose flag is set, one kernel of one model after the other, and adds their
- * times to a->profile. */
+/* Does what the step does for the models whose flag is set, one kernel of one model after the
+ * other, and adds their times to a->profile. */
 void hft_profile_step(hftac_array *a, const HftacStep *s, const unsigned char *wanted);
 
 #endif

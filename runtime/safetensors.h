@@ -51,9 +51,9 @@ const char *hft_st_metadata(const StFile *file, const char *key);
 
 typedef struct StWriter StWriter;
 
-/* Starts a file of these tensors in `file`, which the writer then owns, also on failure (name, type, rank, dims; `begin` and `bytes` are set).
- * `metadata`: n pairs of key and value. Then every byte of every tensor is written, in any
- * order, then commit or abort. */
+/* Starts a file of these tensors in `file`, which the writer then owns, also on failure (name,
+ * type, rank, dims; `begin` and `bytes` are set). `metadata`: n pairs of key and value. Then
+ * every byte of every tensor is written, in any order, then commit or abort. */
 hftac_status hft_st_create(AtomicFile *file, StTensor *tensors, int32_t n_tensors,
                            const char *const (*metadata)[2], int n_metadata, StWriter **writer);
 /* `bytes` bytes of a tensor, from its byte `offset` on. */

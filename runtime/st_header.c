@@ -1,8 +1,10 @@
-/* A strict reader of {"name": {"dtype": "F32", "shape": [2, 3], "data_offsets": [0, 24]}, ..., "__metadata__": {"k": "v"}}.
+/* A strict reader of {"name": {"dtype": "F32", "shape": [2, 3], "data_offsets": [0, 24]}, ...,
+ * "__metadata__": {"k": "v"}}.
  *
- * The form is fixed, so no tree of values is built: each value goes to its place, strings are decoded where they lie in
- * the text.  Memory is the text, one row for each tensor and one pair for each metadatum, time is that of sorting the
- * names: a header made to be expensive is not.  Nothing recurses. */
+ * The form is fixed, so no tree of values is built: each value goes to its place, strings are
+ * decoded where they lie in the text.  Memory is the text, one row for each tensor and one pair
+ * for each metadatum, time is that of sorting the names: a header made to be expensive is not.
+ * Nothing recurses. */
 #include "runtime/st_header.h"
 
 #include <stdbool.h>

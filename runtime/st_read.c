@@ -1,8 +1,8 @@
 /* Reading safetensors.
  *
- * Order of trust: the file's size bounds the header's length; the header is read by its one known form
- * (st_header.c); then each tensor is checked by itself, then all against each other.  What is
- * allocated is never more than a small multiple of the header's size. */
+ * Order of trust: the file's size bounds the header's length; the header is read by its one known
+ * form (st_header.c); then each tensor is checked by itself, then all against each other.  What
+ * is allocated is never more than a small multiple of the header's size. */
 #include <inttypes.h>
 #include <stdbool.h>
 #include <stdlib.h>

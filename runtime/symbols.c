@@ -1,9 +1,10 @@
-/* gdb's interface for code made at run time: a list of ELF files in memory whose addresses are final,
- * and a function that gdb sets a breakpoint on and that is called at each change (gdb's manual, "JIT
- * Compilation Interface").  Several makers of code may be in one process, each with a list of its
- * own, so the two names that the interface prescribes are weak.
+/* gdb's interface for code made at run time: a list of ELF files in memory whose addresses are
+ * final, and a function that gdb sets a breakpoint on and that is called at each change (gdb's
+ * manual, "JIT Compilation Interface").  Several makers of code may be in one process, each with
+ * a list of its own, so the two names that the interface prescribes are weak.
  *
- * This is the one global of the library that changes, and the interface's own; a mutex guards it. */
+ * This is the one global of the library that changes, and the interface's own; a mutex guards it.
+ */
 #include "runtime/symbols.h"
 
 #include <elf.h>

@@ -2,7 +2,8 @@
  *
  *     hftac samples/digits.hdl -B 8 -o digits.so
  *     cc train_digits.c $(pkg-config --cflags --libs hftac) -o train_digits
- *     ./train_digits digits.so samples/data/digits-train.safetensors samples/data/digits-test.safetensors */
+ *     ./train_digits digits.so samples/data/digits-train.safetensors
+ *     samples/data/digits-test.safetensors */
 #include <hftac.h>
 #include <stdio.h>
 

@@ -1,7 +1,7 @@
 /* hftac: compiles a model description into a shared object that trains B models at once.
  *
- * Options, then phases in order: read, elaborate, passes, plan, code, link.  Each phase can be looked at
- * (--emit, --dump-after) and is timed (--time-report). */
+ * Options, then phases in order: read, elaborate, passes, plan, code, link.  Each phase can be
+ * looked at (--emit, --dump-after) and is timed (--time-report). */
 #include <errno.h>
 #include <getopt.h>
 #include <limits.h>
@@ -38,7 +38,8 @@ typedef enum Stage {
     STAGE_COUNT
 } Stage;
 
-/* suffix: of the file that --emit writes where -o does not say; after: the pass after which a stage stands. */
+/* suffix: of the file that --emit writes where -o does not say; after: the pass after which a
+ * stage stands. */
 static const struct {
     const char *name, *suffix, *after;
 } stages[STAGE_COUNT] = {
@@ -611,7 +612,8 @@ static int first_pass(const Module *m)
     return 0;
 }
 
-/* Prints the stage that stands after this pass, if it was asked for; ends there if nothing later was. */
+/* Prints the stage that stands after this pass, if it was asked for; ends there if nothing later
+ * was. */
 static void emit_after(Compiler *c, const Module *m, const char *pass)
 {
     dump_after(c, m, pass);

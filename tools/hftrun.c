@@ -8,7 +8,8 @@
 #include <sys/stat.h>
 #include <time.h>
 
-/* What files say is shown, but no terminal obeys it; the library's messages are plain already, and have lines. */
+/* What files say is shown, but no terminal obeys it; the library's messages are plain already,
+ * and have lines. */
 static void put_plain(const char *s, FILE *to)
 {
     for (; *s; s++) {
@@ -67,7 +68,8 @@ static double now(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-/* Opens twice where the lists say how many models there are: names and domains are known only once it is open. */
+/* Opens twice where the lists say how many models there are: names and domains are known only
+ * once it is open. */
 static hftac_array *open_array(const Options *o, HyperTable *h)
 {
     hftac_array *a;

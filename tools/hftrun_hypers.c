@@ -1,10 +1,14 @@
 /* Hyper-parameters of a sweep: lists, ranges, grids and tables to one value per model and hyper.
  *
- *   lr=1e-3              every model                 lr=1e-4,3e-4,1e-3      one each (zipped with other lists)
+ *   lr=1e-3              every model                 lr=1e-4,3e-4,1e-3      one each (zipped with
+ *   other lists)
  *   lr=log(1e-4..1e-1)   spread by magnitude         lr=(0..0.5), lr=0..0.5 spread evenly
- *   n=int(3..20)         whole numbers               all ranges: a centred Latin hypercube, from --seed: the
- *                                                    range is cut into one piece per model, each model takes the
- *                                                    middle of a piece, in an order of its own per hyper */
+ *   n=int(3..20)         whole numbers               all ranges: a centred Latin hypercube, from
+ *   --seed: the
+ *                                                    range is cut into one piece per model, each
+ *                                                    model takes the
+ *                                                    middle of a piece, in an order of its own
+ *                                                    per hyper */
 #include "tools/hftrun.h"
 
 #include <ctype.h>

@@ -1,8 +1,10 @@
-/* A contraction's kernel: loops over register tiles of the result, each finished by the kernel's stores.
+/* A contraction's kernel: loops over register tiles of the result, each finished by the kernel's
+ * stores.
  *
- * Loops from outside: batch letters and the "n" letters but the vector letter; large blocks of rows; tiles along the
- * vector letter; tiles along the "m" letters.  So a panel of the vector operand, as wide as a tile and as long as the
- * sums, stays in the first level cache while the block's rows, in the second, go by.  Bits do not depend on any of this: see contract_tile.c. */
+ * Loops from outside: batch letters and the "n" letters but the vector letter; large blocks of
+ * rows; tiles along the vector letter; tiles along the "m" letters.  So a panel of the vector
+ * operand, as wide as a tile and as long as the sums, stays in the first level cache while the
+ * block's rows, in the second, go by.  Bits do not depend on any of this: see contract_tile.c. */
 #include "codegen/cpu/contract.h"
 
 enum {
@@ -232,7 +234,8 @@ static void emit_vector_letter(Contract *x)
         emit_columns(x, 1, last_size, width - last_size, rest);
 }
 
-/* Rows of the outermost "m" letter for which the broadcast operand's part stays in the second level cache. */
+/* Rows of the outermost "m" letter for which the broadcast operand's part stays in the second
+ * level cache. */
 static int64_t block_rows(const Contract *x, int letter)
 {
     const int64_t extent = x->c.letter[letter].extent, tile = x->shape.rows[letter];
@@ -243,7 +246,8 @@ static int64_t block_rows(const Contract *x, int letter)
     return rows < tile ? tile : rows;
 }
 
-/* Blocks of rows, and for each all columns: the broadcast operand's block is read again for each column tile. */
+/* Blocks of rows, and for each all columns: the broadcast operand's block is read again for each
+ * column tile. */
 static void emit_blocks(Contract *x)
 {
     int letter = 0;
@@ -281,9 +285,9 @@ static void emit_outer(Contract *x, int letter)
     emit_loop_end(x->e);
 }
 
-/* With all chunks at each tile, the vector operand's panel is read for every tile of rows, and where it is longer than the first
- * level cache the memory behind sets the pace; with all tiles at each chunk, the result is read and written once a chunk.  Bits are the
- * same. */
+/* With all chunks at each tile, the vector operand's panel is read for every tile of rows, and
+ * where it is longer than the first level cache the memory behind sets the pace; with all tiles
+ * at each chunk, the result is read and written once a chunk.  Bits are the same. */
 static bool chunks_pay_outside(const Contract *x)
 {
     const Kernel *k = x->e->kernel;
@@ -315,7 +319,8 @@ static LLVMValueRef is_zero(Emit *e, const Affine *a)
     return LLVMBuildICmp(e->builder, LLVMIntEQ, emit_affine(e, a), emit_const_i64(e, 0), "");
 }
 
-/* Loops over the summed letters outside the cut and the chunks.  first: so far these are the first ones. */
+/* Loops over the summed letters outside the cut and the chunks.  first: so far these are the
+ * first ones. */
 static void emit_chunks_outside(Contract *x, int letter, LLVMValueRef first)
 {
     Emit *e = x->e;

@@ -1,11 +1,13 @@
-/* Contractions on registers: which tiles, and what is emitted for one.  Internal to codegen/cpu/contract*.c. */
+/* Contractions on registers: which tiles, and what is emitted for one.  Internal to
+ * codegen/cpu/contract*.c. */
 #ifndef HFTAC_CODEGEN_CPU_CONTRACT_H
 #define HFTAC_CODEGEN_CPU_CONTRACT_H
 
 #include "codegen/cpu/emit.h"
 #include "ir/contract.h"
 
-/* `many` tiles of `size` and then `fewer` tiles of size - 1: n_hi * size + n_lo * (size - 1) == extent. */
+/* `many` tiles of `size` and then `fewer` tiles of size - 1: n_hi * size + n_lo * (size - 1) ==
+ * extent. */
 typedef struct Split {
     int64_t size, n_hi, n_lo;
 } Split;
@@ -13,19 +15,19 @@ typedef struct Split {
 /* As few tiles of at most `most` as possible, sizes as equal as possible. */
 Split split_evenly(int64_t extent, int64_t most);
 
-/* Tile sizes: rows[i] along letter[i] of the contraction if that is an "m" letter, else 1; vectors of W lanes along the
- * vector letter. */
+/* Tile sizes: rows[i] along letter[i] of the contraction if that is an "m" letter, else 1;
+ * vectors of W lanes along the vector letter. */
 typedef struct TileShape {
     int64_t rows[MAX_RANK];
     int64_t vectors;
 } TileShape;
 
-/* The shape of least cost for registers of that many bytes and W lanes of `bytes` bytes per vector.  Does not
- * change bits: any shape gives the same. */
+/* The shape of least cost for registers of that many bytes and W lanes of `bytes` bytes per
+ * vector.  Does not change bits: any shape gives the same. */
 TileShape tile_choose(const Contraction *c, int vector_bytes, int lanes, int bytes);
 
-/* An operand: read through strides where its value is a buffer seen through affine views, or a packed copy; else
- * evaluated element by element. */
+/* An operand: read through strides where its value is a buffer seen through affine views, or a
+ * packed copy; else evaluated element by element. */
 typedef struct Operand {
     const Node *node;
     int which; /* operand 0 or 1 of the einsum */
@@ -47,7 +49,8 @@ typedef struct Contract {
     int64_t block_extent[MAX_RANK];
     TileShape shape;
     bool heavy_epilogue;
-    /* Chunks may be the outermost loop of all; then each adds its sums to what the ones before it have stored. */
+    /* Chunks may be the outermost loop of all; then each adds its sums to what the ones before it
+     * have stored. */
     bool chunks_outside;
     Affine chunk_start; /* along the letter that is cut */
     int64_t chunk_steps;
@@ -66,7 +69,8 @@ typedef struct Tile {
 int64_t tile_row_offset(const Contract *x, const Tile *t, int r, int l);
 /* The operands as seen from the tile at x->at. */
 void tile_set_base(Contract *x, Operand *o);
-/* Vector v of the tile, `step` steps of the last letter from x->at on; `pointer` from tile_step_pointer. */
+/* Vector v of the tile, `step` steps of the last letter from x->at on; `pointer` from
+ * tile_step_pointer. */
 LLVMValueRef tile_load_vector(Contract *x, const Tile *t, LLVMValueRef pointer, int v,
                               int64_t step);
 /* Element of a direct operand for the summed letters at x->at. */
@@ -77,7 +81,8 @@ void tile_emit_sums(Contract *x, Tile *t);
 LLVMValueRef tile_load_total(Contract *x, LLVMValueRef place);
 /* Is it worth a copy of each panel of the vector operand? */
 bool pack_pays(const Contract *x);
-/* Copies the panel of a tile's columns at x->at into x->panel; returns the operand that reads it. */
+/* Copies the panel of a tile's columns at x->at into x->panel; returns the operand that reads it.
+ */
 Operand pack_panel(Contract *x, const Tile *t);
 
 #endif

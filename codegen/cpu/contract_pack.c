@@ -1,7 +1,8 @@
-/* Copies of panels: the vector operand's columns of one tile, all steps of the sum one behind the other.
+/* Copies of panels: the vector operand's columns of one tile, all steps of the sum one behind the
+ * other.
  *
- * Worth it where the operand must be evaluated, or where its rows lie so far apart that they share few cache sets, and
- * there are enough rows to pay for the copy. */
+ * Worth it where the operand must be evaluated, or where its rows lie so far apart that they
+ * share few cache sets, and there are enough rows to pay for the copy. */
 #include "codegen/cpu/contract.h"
 
 enum {

@@ -1,11 +1,12 @@
 /* Tile sizes for a contraction: a small cost model over all shapes that fit the registers.
  *
- * A step of the sum over a tile of R rows and V registers wide takes R * V multiply-adds at two a cycle, R + V loads at
- * two a cycle, and no less than the latency of one multiply-add.  Extents are split evenly, so that an edge is a
- * tile that is one smaller and not a sliver. */
+ * A step of the sum over a tile of R rows and V registers wide takes R * V multiply-adds at two a
+ * cycle, R + V loads at two a cycle, and no less than the latency of one multiply-add.  Extents
+ * are split evenly, so that an edge is a tile that is one smaller and not a sliver. */
 #include "codegen/cpu/contract.h"
 
-/* Of the 32 registers with AVX-512 some must be free: LLVM's scheduler moves loads of the next step up. */
+/* Of the 32 registers with AVX-512 some must be free: LLVM's scheduler moves loads of the next
+ * step up. */
 enum {
     MAX_ROWS = 16,
     LATENCY = 4,

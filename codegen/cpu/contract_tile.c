@@ -1,8 +1,10 @@
-/* The sums of one tile: one ascending chain of fused multiply-adds per output, the last summed letter innermost.
+/* The sums of one tile: one ascending chain of fused multiply-adds per output, the last summed
+ * letter innermost.
  *
- * A step loads the tile's vectors once and broadcasts one scalar per row.  Addresses within a step differ from one pointer
- * per operand by constants only, so that they fold into the instructions and no address register is spilled.
- * With chunks every chain starts from zero and is added to a total. */
+ * A step loads the tile's vectors once and broadcasts one scalar per row.  Addresses within a
+ * step differ from one pointer per operand by constants only, so that they fold into the
+ * instructions and no address register is spilled. With chunks every chain starts from zero and
+ * is added to a total. */
 #include "codegen/cpu/contract.h"
 
 #include "codegen/cpu/scalar.h"
@@ -148,7 +150,8 @@ static void emit_chain(Contract *x, Tile *t, const Affine *start, int64_t count)
     }
 }
 
-/* Totals stay in memory (volatile): as registers they would push the sums out of theirs in the inner loop. */
+/* Totals stay in memory (volatile): as registers they would push the sums out of theirs in the
+ * inner loop. */
 LLVMValueRef tile_load_total(Contract *x, LLVMValueRef place)
 {
     LLVMValueRef v = load_sum(x, place);

@@ -1,5 +1,5 @@
-/* Every word that depends on where things lie is a distance between two symbols of the file, which the linker
- * knows: nothing is left for the loader to relocate. */
+/* Every word that depends on where things lie is a distance between two symbols of the file,
+ * which the linker knows: nothing is left for the loader to relocate. */
 #include "codegen/cpu/descriptor.h"
 
 #include "runtime/model_abi.h"

@@ -1,14 +1,16 @@
 /* Inside the CPU emitter: one kernel at a time becomes one LLVM function.
  *
- * Values.  A value is an LLVMValueRef of type T or <W x T>, where W = lanes of the kernel = vector_bytes / 4 for every
- * element type (an f64 vector is two registers).  T: bool i1, u8 i8, i32, i64, float, double.  A value that is the same
- * in all lanes may be (and usually is) the scalar: mix freely, emit_splat widens.
+ * Values.  A value is an LLVMValueRef of type T or <W x T>, where W = lanes of the kernel =
+ * vector_bytes / 4 for every element type (an f64 vector is two registers).  T: bool i1, u8 i8,
+ * i32, i64, float, double.  A value that is the same in all lanes may be (and usually is) the
+ * scalar: mix freely, emit_splat widens.
  *
- * Places.  Code is emitted into levels: level 0 is the function's straight-line part, and each open loop is a
- * level inside its parent.  A level's block stays open (without terminator) while loops inside it are
- * open, so anything that depends on outer variables only is emitted outside the inner loops, whenever it is first
- * needed.  emit_loop_begin makes the level current, emit_loop_end closes it; between two calls e->builder stands at the end of
- * the current level's block. */
+ * Places.  Code is emitted into levels: level 0 is the function's straight-line part, and each
+ * open loop is a level inside its parent.  A level's block stays open (without terminator) while
+ * loops inside it are open, so anything that depends on outer variables only is emitted outside
+ * the inner loops, whenever it is first needed.  emit_loop_begin makes the level current,
+ * emit_loop_end closes it; between two calls e->builder stands at the end of the current level's
+ * block. */
 #ifndef HFTAC_CODEGEN_CPU_EMIT_H
 #define HFTAC_CODEGEN_CPU_EMIT_H
 
@@ -87,11 +89,13 @@ LLVMValueRef emit_intrinsic(Emit *e, const char *name, int n_types, LLVMTypeRef 
 /* In the entry block; SROA turns it into registers when it is only loaded and stored whole. */
 LLVMValueRef emit_alloca(Emit *e, LLVMTypeRef type, const char *name);
 
-/* Loops.  The counter runs 0 .. count-1; count == 1 makes no loop and gives the constant 0.  Returns the
- * counter as an index.  Phis of your own may be added through e->level->first, or use emit_alloca. */
+/* Loops.  The counter runs 0 .. count-1; count == 1 makes no loop and gives the constant 0.
+ * Returns the counter as an index.  Phis of your own may be added through e->level->first, or use
+ * emit_alloca. */
 Affine emit_loop_begin(Emit *e, int64_t count);
 void emit_loop_end(Emit *e);
-/* Emits at an enclosing level: sets the current level to `to`; returns the old one, to be given to emit_level_back. */
+/* Emits at an enclosing level: sets the current level to `to`; returns the old one, to be given
+ * to emit_level_back. */
 Level *emit_level_to(Emit *e, Level *to);
 void emit_level_back(Emit *e, Level *old);
 /* The innermost level whose counter a (or an index) depends on. */
@@ -111,13 +115,15 @@ LLVMValueRef emit_affine_first(Emit *e, const Affine *a);
 LLVMValueRef emit_buffer(Emit *e, const Buffer *b);
 /* base + elements * size of an element: elements is an i64 value. */
 LLVMValueRef emit_element(Emit *e, LLVMValueRef base, LLVMValueRef elements, DType t);
-/* Value of b at an offset in elements (loads a vector, a broadcast or lane by lane, only active lanes). */
+/* Value of b at an offset in elements (loads a vector, a broadcast or lane by lane, only active
+ * lanes). */
 LLVMValueRef emit_load(Emit *e, const Buffer *b, const Affine *offset);
 /* Stores v, of type `from`, converted to the buffer's element type. */
 void emit_store(Emit *e, const Buffer *b, const Affine *offset, DType from, LLVMValueRef v);
 /* The lanes that count, as a constant <W x i1>. */
 LLVMValueRef emit_active_mask(Emit *e);
-/* One vector (active lanes only) or one scalar at a pointer; b tells the alias scope (may be NULL). */
+/* One vector (active lanes only) or one scalar at a pointer; b tells the alias scope (may be
+ * NULL). */
 LLVMValueRef emit_load_vector(Emit *e, const Buffer *b, LLVMValueRef pointer, DType t);
 LLVMValueRef emit_load_scalar(Emit *e, const Buffer *b, LLVMValueRef pointer, DType t);
 
@@ -125,18 +131,21 @@ LLVMValueRef emit_load_scalar(Emit *e, const Buffer *b, LLVMValueRef pointer, DT
 LLVMValueRef emit_eval(Emit *e, const Node *n, const Index *i);
 /* The value of n at i, an integer, clamped to 0 .. extent-1, as an index. */
 Affine emit_eval_as_index(Emit *e, const Node *n, const Index *i, int64_t extent);
-/* From now on n at index i is v (while the current level is open, with the current number of active lanes). */
+/* From now on n at index i is v (while the current level is open, with the current number of
+ * active lanes). */
 void emit_bind(Emit *e, const Node *n, const Index *i, LLVMValueRef v);
 /* Evaluates all stores of the kernel at index i of its space, then stores them. */
 void emit_stores_at(Emit *e, const Index *i);
 /* kernel_readable of this kernel. */
 const Buffer *emit_readable(const Emit *e, const Node *n);
-/* Under which conditions an offset lies inside its buffer: for all lanes (i1), and for each (<W x i1>); NULL: always. */
+/* Under which conditions an offset lies inside its buffer: for all lanes (i1), and for each (<W x
+ * i1>); NULL: always. */
 typedef struct LoadGuard {
     LLVMValueRef all, lanes;
 } LoadGuard;
 LoadGuard emit_guard(Emit *e, const Affine *offset);
-/* While a reduction along lanes of its own is inside: what the lanes outside must fulfil says nothing of them. */
+/* While a reduction along lanes of its own is inside: what the lanes outside must fulfil says
+ * nothing of them. */
 void emit_hide_lane_guards(Emit *e, bool hide);
 /* Forgets nothing of other kernels: starts the tables of a new function (eval.c, memory.c). */
 void emit_memo_init(Emit *e);
@@ -144,26 +153,30 @@ void emit_memory_init(Emit *e);
 /* Reductions, for eval.c: n has kind REDUCE. */
 LLVMValueRef emit_reduce(Emit *e, const Node *n, const Index *i);
 
-/* A node that is a buffer seen through views (or stored itself): *buffer and, per axis of n, the stride in elements (0 on
- * axes of extent 1 and on broadcast ones) and the offset of element 0.  false if some view does not resolve to strides. */
+/* A node that is a buffer seen through views (or stored itself): *buffer and, per axis of n, the
+ * stride in elements (0 on axes of extent 1 and on broadcast ones) and the offset of element 0.
+ * false if some view does not resolve to strides. */
 bool emit_operand_view(Emit *e, const Node *n, const Buffer **buffer, int64_t *stride,
                        int64_t *offset);
 
-/* scalar.c: fn of operands of `operand` giving `result`; x[k] are scalars or vectors, mixed.  For SC_WHERE
- * x[0] is bool and `operand` is the type of the others.  SC_CAST converts operand to result.  Scalars in, scalar out. */
+/* scalar.c: fn of operands of `operand` giving `result`; x[k] are scalars or vectors, mixed.  For
+ * SC_WHERE x[0] is bool and `operand` is the type of the others.  SC_CAST converts operand to
+ * result.  Scalars in, scalar out. */
 LLVMValueRef emit_scalar_fn(Emit *e, ScalarFn fn, DType operand, DType result, int n,
                             LLVMValueRef *x);
 /* contract.c: e->kernel is a KERNEL_CONTRACT; e->level is the function's level 0. */
 void emit_contract_kernel(Emit *e);
 
-/* scatter.c: e->kernel is a KERNEL_SCATTER; a scatter_add's result holds its first operand already. */
+/* scatter.c: e->kernel is a KERNEL_SCATTER; a scatter_add's result holds its first operand
+ * already. */
 void emit_scatter_kernel(Emit *e);
 
 /* stores.c.  How many loops stand round a store: up to its innermost axis that is not 1. */
 int emit_store_depth(const Kernel *k, const Store *s);
 /* The first code of a kernel. */
 void emit_flags_clear(Emit *e);
-/* The values of the stores at that depth, to be written later: together with those of further blocks, at other indices. */
+/* The values of the stores at that depth, to be written later: together with those of further
+ * blocks, at other indices. */
 typedef struct StoreBlock StoreBlock;
 StoreBlock *emit_stores_evaluate(Emit *e, const Index *i, int depth);
 void emit_stores_write(Emit *e, int n, StoreBlock *const *block);

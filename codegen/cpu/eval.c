@@ -1,12 +1,13 @@
 /* Evaluating a node at an index: one case per kind of operator.
  *
- * Values are remembered by (node, index, active lanes, guards) and emitted at the innermost level whose counter
- * the index depends on; a value is forgotten when its level is closed.
+ * Values are remembered by (node, index, active lanes, guards) and emitted at the innermost level
+ * whose counter the index depends on; a value is forgotten when its level is closed.
  *
- * Guards.  A `pad` reads its operand at t = (i - start) / step, which lies outside for some i.  The operand is
- * evaluated at t all the same, under the guard 0 <= t < extent: loads in that evaluation are masked (or read element
- * 0), and the pad selects.  So t stays affine and rows stay vector loads.  A guard holds for those
- * offsets that depend on its variables; a value hoisted above them cannot be outside. */
+ * Guards.  A `pad` reads its operand at t = (i - start) / step, which lies outside for some i.
+ * The operand is evaluated at t all the same, under the guard 0 <= t < extent: loads in that
+ * evaluation are masked (or read element 0), and the pad selects.  So t stays affine and rows
+ * stay vector loads.  A guard holds for those offsets that depend on its variables; a value
+ * hoisted above them cannot be outside. */
 #include "codegen/cpu/emit.h"
 
 #include "codegen/cpu/philox.h"
@@ -36,8 +37,8 @@ struct Memo {
     MemoEntry *bucket[MEMO_BUCKETS];
 };
 
-/* lo <= at <= hi and, if rest is not the constant 0, rest == 0.  What is read is inside if the first holds, so only
- * that matters to loads. */
+/* lo <= at <= hi and, if rest is not the constant 0, rest == 0.  What is read is inside if the
+ * first holds, so only that matters to loads. */
 typedef struct Guard Guard;
 struct Guard {
     Guard *up;
@@ -46,7 +47,8 @@ struct Guard {
     int hidden; /* by reductions whose lanes are others */
 };
 
-/* Evaluation nests as deep as the kernel's values do (CODE_DEPTH of passes/fuse/work.h), and an index is large: it is not on the stack. */
+/* Evaluation nests as deep as the kernel's values do (CODE_DEPTH of passes/fuse/work.h), and an
+ * index is large: it is not on the stack. */
 typedef struct HeldIndex HeldIndex;
 struct HeldIndex {
     Index at;
@@ -272,7 +274,8 @@ static LLVMValueRef eval_expr(Emit *e, const Node *n, const Index *i)
                           n->type.dtype, n->n_in, x);
 }
 
-/* The hash of a random node's path is data of the model, so that layers of equal shape share the code that draws. */
+/* The hash of a random node's path is data of the model, so that layers of equal shape share the
+ * code that draws. */
 static LLVMValueRef path_hash(Emit *e, const Node *n)
 {
     LLVMValueRef word[2];
@@ -319,7 +322,8 @@ static Guard quotient_guard(Emit *e, const Affine *i, int64_t step, int64_t exte
     return g;
 }
 
-/* The operand at the guards' places where all of them hold (axes without one: as `at` says), else `value`. */
+/* The operand at the guards' places where all of them hold (axes without one: as `at` says), else
+ * `value`. */
 static LLVMValueRef eval_guarded(Emit *e, const Node *n, Index *at, Guard *guard, int first,
                                  double value)
 {

@@ -1,5 +1,6 @@
-/* LLVM has no way to tell that memory is out: its allocations throw, or end in abort().  Both have a hook
- * that is called before; neither is in the C API, so they are named as the C++ ABI names them. */
+/* LLVM has no way to tell that memory is out: its allocations throw, or end in abort().  Both
+ * have a hook that is called before; neither is in the C API, so they are named as the C++ ABI
+ * names them. */
 #include <stdbool.h>
 
 #include "codegen/codegen.h"

@@ -1,8 +1,10 @@
-/* One kernel as one LLVM function, HftacKernelFn of runtime/model_abi.h: it gets a table with a pointer for each place.
+/* One kernel as one LLVM function, HftacKernelFn of runtime/model_abi.h: it gets a table with a
+ * pointer for each place.
  *
- * A kernel over expressions is a nest of loops over its space, the innermost one vectorised: whole blocks of W, then
- * one block whose missing lanes are masked.  At each depth all values are evaluated first, then the inner loops
- * run, then they are stored: a store in place changes nothing that its kernel still reads. */
+ * A kernel over expressions is a nest of loops over its space, the innermost one vectorised:
+ * whole blocks of W, then one block whose missing lanes are masked.  At each depth all values are
+ * evaluated first, then the inner loops run, then they are stored: a store in place changes
+ * nothing that its kernel still reads. */
 #include "codegen/cpu/emit.h"
 
 enum {
@@ -146,8 +148,8 @@ static bool any_guarded(const Kernel *k)
     return false;
 }
 
-/* All values lie in the same order without gaps: one loop over element numbers.  Quotients and remainders of the number
- * join again in every offset (affine_join), so none is ever computed. */
+/* All values lie in the same order without gaps: one loop over element numbers.  Quotients and
+ * remainders of the number join again in every offset (affine_join), so none is ever computed. */
 static void emit_flat(Emit *e)
 {
     const int64_t count = shape_count(&e->kernel->space), blocks = count / e->lanes;

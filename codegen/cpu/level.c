@@ -1,7 +1,8 @@
 /* Levels (straight-line code and the loops inside it) and the values of index variables.
  *
- * A level's block gets its branch into an inner loop only when that loop is closed: until then code may still
- * be added in front of the loop.  A loop that runs once is no level: its counter is the constant 0. */
+ * A level's block gets its branch into an inner loop only when that loop is closed: until then
+ * code may still be added in front of the loop.  A loop that runs once is no level: its counter
+ * is the constant 0. */
 #include "codegen/cpu/emit.h"
 
 /* Of an index variable: its value, NULL until made, and the level where that stands. */

@@ -1,5 +1,5 @@
-/* The parts of LLVM's C API that make, check, optimise and write out code: for tests, which see LLVM only through
- * this folder. */
+/* The parts of LLVM's C API that make, check, optimise and write out code: for tests, which see
+ * LLVM only through this folder. */
 #ifndef HFTAC_CODEGEN_CPU_LLVM_H
 #define HFTAC_CODEGEN_CPU_LLVM_H
 

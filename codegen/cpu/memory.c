@@ -1,8 +1,9 @@
 /* Buffers, loads and stores.
  *
- * Every buffer of a kernel gets an LLVM alias scope; buffers that share memory (in place) share one.  So LLVM
- * may keep values of one buffer in registers across stores to another.
- * Nothing outside a buffer is ever touched: a tail loads and stores its active lanes only, by a constant mask. */
+ * Every buffer of a kernel gets an LLVM alias scope; buffers that share memory (in place) share
+ * one.  So LLVM may keep values of one buffer in registers across stores to another. Nothing
+ * outside a buffer is ever touched: a tail loads and stores its active lanes only, by a constant
+ * mask. */
 #include "codegen/cpu/emit.h"
 
 #include <string.h>
@@ -212,8 +213,9 @@ static LLVMValueRef zero_row(Emit *e)
     return zeros;
 }
 
-/* What holds for all lanes chooses where to read, and is not part of the mask: LLVM 19 gets masked loads of two registers wrong
- * (or fails) whose mask is a condition of all lanes with constant lanes missing. */
+/* What holds for all lanes chooses where to read, and is not part of the mask: LLVM 19 gets
+ * masked loads of two registers wrong (or fails) whose mask is a condition of all lanes with
+ * constant lanes missing. */
 static LLVMValueRef load_row(Emit *e, const Buffer *b, const Affine *offset,
                              const LoadGuard *guard)
 {

@@ -1,9 +1,10 @@
-/* A plan as LLVM code: a function for all kernels that are equal, the functions that run an entry's kernels (one for those of all
- * models, one for those of each), the descriptor.
+/* A plan as LLVM code: a function for all kernels that are equal, the functions that run an
+ * entry's kernels (one for those of all models, one for those of each), the descriptor.
  *
- * It is one LLVM module, or, split, several in contexts of their own: the first has the regions and the descriptor, and
- * each kernel goes to the part that has least so far.  Kernels call nothing and use no globals, so that a part needs
- * nothing of the others; threads then take part after part through LLVM's passes and its back end. */
+ * It is one LLVM module, or, split, several in contexts of their own: the first has the regions
+ * and the descriptor, and each kernel goes to the part that has least so far.  Kernels call
+ * nothing and use no globals, so that a part needs nothing of the others; threads then take part
+ * after part through LLVM's passes and its back end. */
 #include <llvm-c/Analysis.h>
 #include <llvm-c/Transforms/PassBuilder.h>
 #include <pthread.h>
@@ -46,8 +47,8 @@ struct CpuModule {
     int max_places; /* of a kernel */
 };
 
-/* Values are vectors already and kernels are specialised, so this is cleaning up: registers for allocas, common
- * subexpressions, loop invariants, index arithmetic. */
+/* Values are vectors already and kernels are specialised, so this is cleaning up: registers for
+ * allocas, common subexpressions, loop invariants, index arithmetic. */
 static const char pass_text[] =
     "function(sroa,early-cse<memssa>,simplifycfg,instcombine<no-verify-fixpoint>,"
     "loop-mssa(licm),early-cse<memssa>,instcombine<no-verify-fixpoint>,simplifycfg)";

@@ -1,8 +1,8 @@
 /* Philox 4x32-10 (Salmon et al., SC'11).
  *
- * Each word is held in the low half of a 64 bit lane, the high half may hold anything: a 32 x 32 multiplication
- * of low halves is one instruction (pmuludq) and gives both result words, so that a round of four words is two
- * multiplications, two shifts and four exclusive ors. */
+ * Each word is held in the low half of a 64 bit lane, the high half may hold anything: a 32 x 32
+ * multiplication of low halves is one instruction (pmuludq) and gives both result words, so that
+ * a round of four words is two multiplications, two shifts and four exclusive ors. */
 #include "codegen/cpu/philox.h"
 
 #include "codegen/cpu/emit.h"
@@ -138,7 +138,8 @@ LLVMValueRef philox_emit_run(LLVMBuilderRef b, const PhiloxKey *k, LLVMValueRef 
     const unsigned counters = lanes / 4;
     Val word[4];
     philox_emit_block(b, k, run_counters(b, first, counters), word);
-    /* words w of all counters -> counter by counter: interleave 0 with 2, 1 with 3, then those two */
+    /* words w of all counters -> counter by counter: interleave 0 with 2, 1 with 3, then those
+     * two */
     Val even = interleave(b, word[0], word[2], counters);
     Val odd = interleave(b, word[1], word[3], counters);
     return interleave(b, even, odd, 2 * counters);

@@ -1,5 +1,6 @@
-/* One walk from the stores down to memory gives both the places and the signature: nodes by number in the order in
- * which they are met, places by number, everything that the code depends on as text, names and offsets left out. */
+/* One walk from the stores down to memory gives both the places and the signature: nodes by
+ * number in the order in which they are met, places by number, everything that the code depends
+ * on as text, names and offsets left out. */
 #include "codegen/cpu/places.h"
 
 #include "codegen/cpu/philox.h"
@@ -29,8 +30,9 @@ const Buffer *kernel_readable(const EntryPlan *e, const Kernel *k, const Node *n
 
 static bool overlap(const Buffer *a, const Buffer *b);
 
-/* Parts of other buffers, in one and the same round: the two places of a carried value never meet, what a body stores for
- * itself lies in one block, and of anything else only the bases are compared. */
+/* Parts of other buffers, in one and the same round: the two places of a carried value never
+ * meet, what a body stores for itself lies in one block, and of anything else only the bases are
+ * compared. */
 static bool parts_overlap(const Buffer *a, const Buffer *b)
 {
     if (a->turn && b->turn && a->base == b->turn && a->turn == b->base)
@@ -67,7 +69,8 @@ static bool overlap(const Buffer *a, const Buffer *b)
     }
 }
 
-/* A new place joins those that overlap with it: all that do, directly or not, get the number of the first. */
+/* A new place joins those that overlap with it: all that do, directly or not, get the number of
+ * the first. */
 static void join_place(Places *p, int i)
 {
     for (int j = 0; j < i; j++) {
@@ -141,7 +144,8 @@ const Buffer *places_path(const Places *p, const Node *random)
     diag_internal(NULL, "the path of %%%s has no place", random->name);
 }
 
-/* A constant of the model.  Words, as a table of numbers holds 53 bits.  No value's name has a colon. */
+/* A constant of the model.  Words, as a table of numbers holds 53 bits.  No value's name has a
+ * colon. */
 static const Buffer *path_buffer(Arena *a, const Node *random)
 {
     const uint64_t hash = philox_path_hash(random->attrs.random.path);
@@ -186,7 +190,8 @@ static void put_node(Walk *w, const Node *n)
     w->met[w->n_met] = n;
     w->number[n->id] = ++w->n_met;
     const OpInfo *op = op_info(n->op);
-    /* One value for all elements is written into the code, but where a contraction reads it from memory. */
+    /* One value for all elements is written into the code, but where a contraction reads it from
+     * memory. */
     const Buffer *b = kernel_readable(w->entry, w->kernel, n);
     if (n->op == OP_CONST && n->attrs.value.data.n == 1 && b && b->space == BUF_CONST)
         b = NULL;

@@ -1,7 +1,9 @@
-/* What a kernel reads and writes, and what it computes: the table of pointers that its function gets, and its signature.
+/* What a kernel reads and writes, and what it computes: the table of pointers that its function
+ * gets, and its signature.
  *
- * A kernel's function gets one pointer for each place, so that kernels which differ only in where their values lie are
- * one function: layers of equal shape, and the forward passes of train, eval and predict, are emitted once. */
+ * A kernel's function gets one pointer for each place, so that kernels which differ only in where
+ * their values lie are one function: layers of equal shape, and the forward passes of train, eval
+ * and predict, are emitted once. */
 #ifndef HFTAC_CODEGEN_CPU_PLACES_H
 #define HFTAC_CODEGEN_CPU_PLACES_H
 

@@ -1,8 +1,10 @@
-/* Reductions: sum, max, min, argmax of an expression along axes: what is joined.  In which order: ir/sum_order.h.
+/* Reductions: sum, max, min, argmax of an expression along axes: what is joined.  In which order:
+ * ir/sum_order.h.
  *
- * The bits depend on the operand's logical shape alone, not on what is fused with the reduction, nor on how many lanes
- * a register has: an item of SUM_LANES elements is as many vectors as that takes.  Where lanes are results of
- * their own an item is one vector of them, and inactive ones compute what nobody reads. */
+ * The bits depend on the operand's logical shape alone, not on what is fused with the reduction,
+ * nor on how many lanes a register has: an item of SUM_LANES elements is as many vectors as that
+ * takes.  Where lanes are results of their own an item is one vector of them, and inactive ones
+ * compute what nobody reads. */
 #include "codegen/cpu/reduce.h"
 
 #include <math.h>
@@ -328,7 +330,8 @@ static Partial part_from(Emit *e, Partial p, unsigned first, unsigned half)
                      .position = lanes_from(e, p.position, first, half)};
 }
 
-/* Lanes that were never inside hold the identity: the halves that have nothing else are left out. */
+/* Lanes that were never inside hold the identity: the halves that have nothing else are left out.
+ */
 static Partial fold_lanes(Emit *e, const Reduction *r, Group *g)
 {
     int lanes = 1;
@@ -347,8 +350,9 @@ static Partial fold_lanes(Emit *e, const Reduction *r, Group *g)
     return p;
 }
 
-/* LLVM moves instructions down to where their result is used; of a kernel with many sums (the gradients' norm) it
- * would keep all lanes of all of them to the end.  What is done once a kernel goes by way of the stack instead. */
+/* LLVM moves instructions down to where their result is used; of a kernel with many sums (the
+ * gradients' norm) it would keep all lanes of all of them to the end.  What is done once a kernel
+ * goes by way of the stack instead. */
 static LLVMValueRef pinned(Emit *e, LLVMValueRef v)
 {
     if (e->level != e->root)

@@ -1,4 +1,5 @@
-/* Inside the CPU emitter's reductions: what is joined (reduce.c) and in which loops (reduce_levels.c). */
+/* Inside the CPU emitter's reductions: what is joined (reduce.c) and in which loops
+ * (reduce_levels.c). */
 #ifndef HFTAC_CODEGEN_CPU_REDUCE_H
 #define HFTAC_CODEGEN_CPU_REDUCE_H
 
@@ -39,8 +40,8 @@ typedef struct Reduction {
 } Reduction;
 
 Partial partial_identity(Emit *e, const Reduction *r);
-/* b joined to a; associative and, but for rounding of sums, commutative.  (Positions without lanes of one result: b comes after
- * a, as there is one partial.) */
+/* b joined to a; associative and, but for rounding of sums, commutative.  (Positions without
+ * lanes of one result: b comes after a, as there is one partial.) */
 Partial partial_join(Emit *e, const Reduction *r, Partial a, Partial b);
 Bank bank_new(Emit *e, const Reduction *r, int groups, const char *name);
 Group group_load(Emit *e, const Reduction *r, const Bank *b, LLVMValueRef number);
@@ -50,7 +51,8 @@ Group group_identity(Emit *e, const Reduction *r);
 Group group_join(Emit *e, const Reduction *r, const Group *a, const Group *b);
 /* Adds the item of `lanes` elements at r->at to a group of the bank. */
 void item_add(Emit *e, Reduction *r, const Bank *b, LLVMValueRef number, int lanes);
-/* All lanes of an inner reduction's group folded in halves, or the only value; as the result has it. */
+/* All lanes of an inner reduction's group folded in halves, or the only value; as the result has
+ * it. */
 LLVMValueRef group_result(Emit *e, const Reduction *r, Group g);
 /* Emits all loops; the sum of everything. */
 Group reduce_levels(Emit *e, Reduction *r);

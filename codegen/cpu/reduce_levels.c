@@ -1,10 +1,12 @@
 /* The loops of a reduction, level by level, as ir/sum_order.h orders them.
  *
- * A level is a loop over rounds, with the code of an item there once for each partial, or once in all, and one over what is left.  After each block of
- * rounds, in the same loop, a branch puts the block's sum into a tree: place t of the tree's row holds the sum of
- * 2^t blocks, as digit t of the number of blocks so far is 1, and adding one is the carry of a binary counter.
+ * A level is a loop over rounds, with the code of an item there once for each partial, or once in
+ * all, and one over what is left.  After each block of rounds, in the same loop, a branch puts
+ * the block's sum into a tree: place t of the tree's row holds the sum of 2^t blocks, as digit t
+ * of the number of blocks so far is 1, and adding one is the carry of a binary counter.
  *
- * Max, min and argmax give the same in any order: their partials go through all levels, without blocks. */
+ * Max, min and argmax give the same in any order: their partials go through all levels, without
+ * blocks. */
 #include "codegen/cpu/reduce.h"
 
 static bool is_sum(const Reduction *r)
@@ -48,7 +50,8 @@ static LLVMValueRef phi_of(Emit *e, LLVMValueRef first, LLVMBasicBlockRef from)
     return phi;
 }
 
-/* Block `number`, whose sum is g, joins the tree; the builder stands in a block of its own, and so it does afterwards. */
+/* Block `number`, whose sum is g, joins the tree; the builder stands in a block of its own, and
+ * so it does afterwards. */
 static void add_block(Emit *e, const Reduction *r, const Bank *tree, LLVMValueRef number,
                       const Group *g)
 {
@@ -79,7 +82,8 @@ static void add_block(Emit *e, const Reduction *r, const Bank *tree, LLVMValueRe
     group_store(e, r, tree, digit, &sum);
 }
 
-/* At the end of round `step` of a level's loop: is it the last of a block?  Then the partials start anew. */
+/* At the end of round `step` of a level's loop: is it the last of a block?  Then the partials
+ * start anew. */
 static void end_step(Emit *e, const Reduction *r, const SumLevel *l, const Bank *partials,
                      const Bank *tree, const Affine *step)
 {
@@ -130,7 +134,8 @@ static void add_item(Emit *e, Reduction *r, const SumLevel *l, const Bank *parti
     item_add(e, r, partials, partial, lanes);
 }
 
-/* One round: an item for each partial.  Of long items only two have code of their own, which is then in a loop. */
+/* One round: an item for each partial.  Of long items only two have code of their own, which is
+ * then in a loop. */
 static void add_round(Emit *e, Reduction *r, const SumLevel *l, const Bank *partials,
                       const Affine *first)
 {

@@ -1,4 +1,5 @@
-/* The pointers that kernels get are made here: a part of the frame, plus the model's distance, plus an offset. */
+/* The pointers that kernels get are made here: a part of the frame, plus the model's distance,
+ * plus an offset. */
 #include "codegen/cpu/region.h"
 
 #include "codegen/cpu/emit.h"
@@ -249,7 +250,8 @@ static LLVMValueRef new_table(const Region *r)
                            LLVMArrayType2(pointer_type(r), (uint64_t)(n > 0 ? n : 1)), "table");
 }
 
-/* Some of the calls in a function of its own, which is told the model and the rounds of the loops around. */
+/* Some of the calls in a function of its own, which is told the model and the rounds of the loops
+ * around. */
 static void call_part(Region *r, const KernelCall *calls, int n, int number)
 {
     LLVMValueRef arg[PART_PARAMS + HFTAC_MAX_LOOPS + 1] = {r->frame, r->state, r->scratch,

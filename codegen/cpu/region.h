@@ -1,5 +1,6 @@
-/* The functions that model.so has for the runs of an entry point: HftacRegionFn (runtime/model_abi.h), which call the
- * kernels of a run in order.  Many calls are put into functions of their own. */
+/* The functions that model.so has for the runs of an entry point: HftacRegionFn
+ * (runtime/model_abi.h), which call the kernels of a run in order.  Many calls are put into
+ * functions of their own. */
 #ifndef HFTAC_CODEGEN_CPU_REGION_H
 #define HFTAC_CODEGEN_CPU_REGION_H
 

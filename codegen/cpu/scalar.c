@@ -1,5 +1,6 @@
-/* The scalar functions, one row for each of ir/scalars.def: a function for real operands and one for integers
- * (bool and u8 are unsigned).  Integers wrap; division by zero gives 0; nothing here is undefined for any operand. */
+/* The scalar functions, one row for each of ir/scalars.def: a function for real operands and one
+ * for integers (bool and u8 are unsigned).  Integers wrap; division by zero gives 0; nothing here
+ * is undefined for any operand. */
 #include "codegen/cpu/scalar.h"
 
 #include <math.h>
@@ -240,8 +241,8 @@ static Val int_mod(const Call *c, const Val *x)
     return LLVMBuildSelect(c->b, rounds_down(c, rest, x[1]), more, rest, "");
 }
 
-/* By squaring, all bits of the exponent, wrapping; a negative exponent gives the truncated real result:
- * 1 or -1 for a base of 1 or -1, else 0. */
+/* By squaring, all bits of the exponent, wrapping; a negative exponent gives the truncated real
+ * result: 1 or -1 for a base of 1 or -1, else 0. */
 static Val int_pow(const Call *c, const Val *x)
 {
     const unsigned width = c->from == DT_BOOL ? 1 : (unsigned)dtype_bytes(c->from) * 8;

@@ -1,5 +1,5 @@
-/* The builder layer of the scalar functions: constants take the form's width and lanes, so that one formula
- * serves f32 and f64, scalars and vectors. */
+/* The builder layer of the scalar functions: constants take the form's width and lanes, so that
+ * one formula serves f32 and f64, scalars and vectors. */
 #include "codegen/cpu/scalar_build.h"
 
 #include <string.h>

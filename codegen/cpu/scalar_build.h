@@ -1,5 +1,5 @@
-/* A thin layer over the LLVM builder for writing formulas over reals of one width, f32 or f64, scalar or vector.
- * Internal to codegen/cpu/scalar*.c and philox.c. */
+/* A thin layer over the LLVM builder for writing formulas over reals of one width, f32 or f64,
+ * scalar or vector. Internal to codegen/cpu/scalar*.c and philox.c. */
 #ifndef HFTAC_CODEGEN_CPU_SCALAR_BUILD_H
 #define HFTAC_CODEGEN_CPU_SCALAR_BUILD_H
 
@@ -59,8 +59,8 @@ Val fm_bits(Fm f, Val x);      /* real to integer of its width */
 Val fm_from_bits(Fm f, Val x); /* and back */
 Val fm_widen(Fm f, Val x);     /* f32 to f64 */
 Val fm_narrow(Fm f, Val x);    /* f64 to f32 */
-/* x rounded to the nearest integer by adding 1.5 * 2^(mantissa bits): valid for |x| below a quarter of that, and
- * harmless for any x.  *n: the integer as bits of the real's width. */
+/* x rounded to the nearest integer by adding 1.5 * 2^(mantissa bits): valid for |x| below a
+ * quarter of that, and harmless for any x.  *n: the integer as bits of the real's width. */
 Val fm_round(Fm f, Val x, Val *n);
 /* 2^n as a real, for the integer n (bits of the real's width) in the exponent's normal range. */
 Val fm_exp2i(Fm f, Val n);

@@ -2,8 +2,10 @@
  *
  * One reduction serves the first three: x = n ln 2 + r with |r| <= ln 2 / 2 and
  *     e^r - 1 = r + r^2 q(r),
- * q minimax so that the right side's relative error is below 2.6e-10 (f32, degree 5) and 2.7e-19 (f64, degree 10)
- * on |r| <= 0.3501.  2^n is multiplied in two halves, so that results below the normal range are rounded once
+ * q minimax so that the right side's relative error is below 2.6e-10 (f32, degree 5) and 2.7e-19
+ * (f64, degree 10)
+ * on |r| <= 0.3501.  2^n is multiplied in two halves, so that results below the normal range are
+ * rounded once
  * and not flushed.  The measured errors are printed by tests/unit/test_math.c. */
 #include "codegen/cpu/scalar_math.h"
 
@@ -66,7 +68,8 @@ static Val scale(Fm f, Val v, Val n)
 
 Val math_exp_sum(Fm f, Val x, Val tail)
 {
-    /* Below `least` the result rounds to 0; computing it would trap to microcode in every such lane. */
+    /* Below `least` the result rounds to 0; computing it would trap to microcode in every such
+     * lane. */
     const double least = f.wide ? -745.14 : -103.98, most = f.wide ? 710.0 : 89.0;
     Val gone = fm_cmpc(f, LLVMRealOLT, x, least);
     x = fm_select(f, gone, fm_const(f, 0.0), x);
@@ -89,8 +92,8 @@ static Val expm1_positive(Fm f, Val x)
     return fm_fma(f, two_n, expm1_reduced(f, r), fm_sub(f, two_n, fm_const(f, 1.0)));
 }
 
-/* 2 (2^(n-1) p + (2^(n-1) - 1/2)) with p = e^r - 1: half of everything, so that 2^n may overflow where e^x does not.
- * Below -40 it rounds to -1. */
+/* 2 (2^(n-1) p + (2^(n-1) - 1/2)) with p = e^r - 1: half of everything, so that 2^n may overflow
+ * where e^x does not. Below -40 it rounds to -1. */
 Val math_expm1(Fm f, Val x)
 {
     const double most = f.wide ? 710.0 : 89.0;
@@ -102,7 +105,8 @@ Val math_expm1(Fm f, Val x)
     return fm_select(f, small, x, fm_add(f, sum, sum));
 }
 
-/* The quotient of top by sum = x + y, |x| >= |y|, corrected for the sum's rounding error; inverse is about 1 / sum. */
+/* The quotient of top by sum = x + y, |x| >= |y|, corrected for the sum's rounding error; inverse
+ * is about 1 / sum. */
 static Val divide_by_sum(Fm f, Val top, Val x, Val y, Val sum, Val quotient, Val inverse)
 {
     Val lost = fm_sub(f, y, fm_sub(f, sum, x));
@@ -111,7 +115,8 @@ static Val divide_by_sum(Fm f, Val top, Val x, Val y, Val sum, Val quotient, Val
     return fm_fma(f, rest, inverse, quotient);
 }
 
-/* q = e / (e + 2) for e = e^2|x| - 1; then 1 / (e + 2) = (1 - q) / 2.  From 10 (f32) and 20 (f64) on it is 1. */
+/* q = e / (e + 2) for e = e^2|x| - 1; then 1 / (e + 2) = (1 - q) / 2.  From 10 (f32) and 20 (f64)
+ * on it is 1. */
 Val math_tanh(Fm f, Val x)
 {
     Val a = fm_clamp(f, fm_abs(f, x), 0.0, f.wide ? 20.0 : 10.0);
@@ -123,7 +128,8 @@ Val math_tanh(Fm f, Val x)
     return fm_copysign(f, divide_by_sum(f, e, two, e, sum, q, inverse), x);
 }
 
-/* With e = e^-|x|: 1 / (1 + e), or e / (1 + e) for negative x, so that small values keep their accuracy. */
+/* With e = e^-|x|: 1 / (1 + e), or e / (1 + e) for negative x, so that small values keep their
+ * accuracy. */
 Val math_sigmoid(Fm f, Val x)
 {
     Val one = fm_const(f, 1.0), e = math_exp(f, fm_neg(f, fm_abs(f, x)));
@@ -134,9 +140,10 @@ Val math_sigmoid(Fm f, Val x)
     return divide_by_sum(f, top, one, e, sum, q, inverse);
 }
 
-/* erf(x) = x + x small(x^2) for |x| < limit, small minimax on [0, limit^2] with absolute error below 4.1e-10 (f32) and
- * 1.3e-19 (f64); else 1 - e^(|x| large(|x|)), large(x) = log(erfc(x)) / x on [limit, top] with an error in erfc below
- * 2e-10 (f32) and 9e-20 (f64); from top on erf rounds to 1. */
+/* erf(x) = x + x small(x^2) for |x| < limit, small minimax on [0, limit^2] with absolute error
+ * below 4.1e-10 (f32) and 1.3e-19 (f64); else 1 - e^(|x| large(|x|)), large(x) = log(erfc(x)) / x
+ * on [limit, top] with an error in erfc below 2e-10 (f32) and 9e-20 (f64); from top on erf rounds
+ * to 1. */
 static const double erf_small32[] = {0x1.06eba8p-3,  -0x1.812744p-2, 0x1.ce2e30p-4,
                                      -0x1.b811c2p-6, 0x1.54e64ep-8,  -0x1.ab48c6p-11,
                                      0x1.603a66p-14};

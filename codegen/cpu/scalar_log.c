@@ -1,9 +1,12 @@
 /* log and pow.
  *
  * x = 2^e m with m in [sqrt(1/2), sqrt(2)); subnormal x are scaled up first.
- *   f32: with f = m - 1, log m = f - f^2 / 2 + f^3 q(f), relative error of the polynomial below 7.3e-10
- *   f64: with s = f / (2 + f), log m = 2 s + s^3 R(s^2) = f - s (f^2 / 2 - ...), error below 2.5e-18
- * pow is e^(y log x) with log x as a sum of two doubles (error below 1e-18 of it); f32 goes through f64. */
+ *   f32: with f = m - 1, log m = f - f^2 / 2 + f^3 q(f), relative error of the polynomial below
+ *   7.3e-10
+ *   f64: with s = f / (2 + f), log m = 2 s + s^3 R(s^2) = f - s (f^2 / 2 - ...), error below
+ *   2.5e-18
+ * pow is e^(y log x) with log x as a sum of two doubles (error below 1e-18 of it); f32 goes
+ * through f64. */
 #include "codegen/cpu/scalar_math.h"
 
 #include <math.h>
@@ -41,7 +44,8 @@ static Val split(Fm f, Val x, Val *m)
     Val e = LLVMBuildLShr(f.b, shifted, fm_iconst(f, mantissa), "");
     Val low = LLVMBuildAnd(f.b, shifted, fm_iconst(f, ((uint64_t)1 << mantissa) - 1), "");
     *m = fm_from_bits(f, LLVMBuildAdd(f.b, low, fm_iconst(f, half_root), ""));
-    /* e < 2^11: as a real by the bits of 2^mantissa + e, without a conversion of 64 bit integers. */
+    /* e < 2^11: as a real by the bits of 2^mantissa + e, without a conversion of 64 bit integers.
+     */
     Val base = fm_const(f, exp2(mantissa));
     Val real = fm_sub(f, fm_from_bits(f, LLVMBuildOr(f.b, e, fm_bits(f, base), "")), base);
     Val bias = fm_select(f, tiny, fm_const(f, (f.wide ? 1023.0 : 127.0) + up),
@@ -79,8 +83,8 @@ Val math_log(Fm f, Val x)
     return fm_select(f, fm_cmpc(f, LLVMRealOLT, x, INFINITY), r, x);
 }
 
-/* log(u) for u = 1 + x rounded, plus what was lost: (x - (u - 1)) / u, exact where |x| < 1; for larger x, what is lost of
- * the 1 does not matter. */
+/* log(u) for u = 1 + x rounded, plus what was lost: (x - (u - 1)) / u, exact where |x| < 1; for
+ * larger x, what is lost of the 1 does not matter. */
 Val math_log1p(Fm f, Val x)
 {
     Val one = fm_const(f, 1.0), u = fm_add(f, one, x);

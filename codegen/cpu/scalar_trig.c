@@ -1,9 +1,12 @@
 /* sin and cos, and the remainder.
  *
- * x = n pi/2 + r in f64, |r| <= pi/4, with pi/2 in three parts of 53 bits and fused multiply-adds, then
+ * x = n pi/2 + r in f64, |r| <= pi/4, with pi/2 in three parts of 53 bits and fused
+ * multiply-adds, then
  *     sin r = r + r^3 S(r^2),  cos r = 1 - r^2 / 2 + r^4 C(r^2)
- * with relative errors below 5e-12 and 1e-10 (f32, which computes in f64 and rounds once) and 4e-18 and 5e-20 (f64).
- * Good for |x| < 2^44 in f32 and |x| < 2^30 in f64; beyond, results stay within [-1, 1] but lose their phase. */
+ * with relative errors below 5e-12 and 1e-10 (f32, which computes in f64 and rounds once) and
+ * 4e-18 and 5e-20 (f64).
+ * Good for |x| < 2^44 in f32 and |x| < 2^30 in f64; beyond, results stay within [-1, 1] but lose
+ * their phase. */
 #include "codegen/cpu/scalar_math.h"
 
 #include <math.h>

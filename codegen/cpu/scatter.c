@@ -1,8 +1,9 @@
 /* Indexed accumulation (scatter_add) and running sums (cumsum).
  *
- * A scatter first writes its operand to the result, then adds the updates one after the other in ascending row-major
- * order.  Lanes lie along the index's last axis, unless that is the indexed one: then they belong to results of their
- * own, and each result is one chain in that order whatever the number of lanes.
+ * A scatter first writes its operand to the result, then adds the updates one after the other in
+ * ascending row-major order.  Lanes lie along the index's last axis, unless that is the indexed
+ * one: then they belong to results of their own, and each result is one chain in that order
+ * whatever the number of lanes.
  *
  * A running sum is one chain along its axis for each element of the others; lanes as above. */
 #include "codegen/cpu/emit.h"

@@ -1,13 +1,15 @@
-/* What a kernel stores at an index: first all values at a depth are evaluated, later they are written.
+/* What a kernel stores at an index: first all values at a depth are evaluated, later they are
+ * written.
  *
- * Guarded stores: an element of a state whose new value is not finite stays as it is, and a flag tells the host.  A
- * kernel clears its flags first, and raises one where it meets such an element.  Lanes of a tail that do not count
- * compute whatever they like, so they raise none.
+ * Guarded stores: an element of a state whose new value is not finite stays as it is, and a flag
+ * tells the host.  A kernel clears its flags first, and raises one where it meets such an
+ * element.  Lanes of a tail that do not count compute whatever they like, so they raise none.
  *
- * In loops over elements that is beside the way.  The sum of all new values is finite if each is (but where it
- * overflows, which does no harm), so one comparison for several blocks tells whether they can be stored as they are; if
- * not, each element is chosen.  The comparison is with a limit that nothing is below when the step shall not be written
- * at all: so an update needs no selection by that either. */
+ * In loops over elements that is beside the way.  The sum of all new values is finite if each is
+ * (but where it overflows, which does no harm), so one comparison for several blocks tells
+ * whether they can be stored as they are; if not, each element is chosen.  The comparison is with
+ * a limit that nothing is below when the step shall not be written at all: so an update needs no
+ * selection by that either. */
 #include <math.h>
 
 #include "codegen/cpu/emit.h"
@@ -60,8 +62,8 @@ static void raise_flag(Emit *e, const Buffer *flag, LLVMValueRef finite)
     emit_store(e, flag, &zero, DT_F64, emit_scalar_fn(e, SC_WHERE, DT_F64, DT_F64, 3, x));
 }
 
-/* What the place holds, read again: else LLVM would keep what the values were computed from in registers that the loop has
- * better uses for. */
+/* What the place holds, read again: else LLVM would keep what the values were computed from in
+ * registers that the loop has better uses for. */
 static LLVMValueRef load_old(Emit *e, const Store *s, const Affine *offset)
 {
     LLVMValueRef old = emit_load(e, s->to, offset);

@@ -1,6 +1,6 @@
-/* Code uses the instructions of x86-64-v3 or x86-64-v4, nothing in between, and the processor's name only for
- * scheduling: so the features that model.so asks for are known exactly, and two processors of one level give the
- * same bits. */
+/* Code uses the instructions of x86-64-v3 or x86-64-v4, nothing in between, and the processor's
+ * name only for scheduling: so the features that model.so asks for are known exactly, and two
+ * processors of one level give the same bits. */
 #include "codegen/cpu/target.h"
 
 #include <llvm-c/Core.h>
@@ -144,7 +144,8 @@ int cpu_vector_bytes(Arena *a, const char *march, const char **error)
 LLVMTargetMachineRef cpu_target_machine(Arena *a, const CpuTarget *t, int optimize,
                                         const char **error)
 {
-    /* Kernels are in their final form already: on them "less" makes the same loops in two thirds of the time. */
+    /* Kernels are in their final form already: on them "less" makes the same loops in two thirds
+     * of the time. */
     static const LLVMCodeGenOptLevel level[] = {LLVMCodeGenLevelNone, LLVMCodeGenLevelLess,
                                                 LLVMCodeGenLevelLess, LLVMCodeGenLevelDefault};
     LLVMInitializeX86TargetInfo();

@@ -1,4 +1,5 @@
-/* What -march means: which instructions may be used, how wide a vector is, what model.so says it needs. */
+/* What -march means: which instructions may be used, how wide a vector is, what model.so says it
+ * needs. */
 #ifndef HFTAC_CODEGEN_CPU_TARGET_H
 #define HFTAC_CODEGEN_CPU_TARGET_H
 

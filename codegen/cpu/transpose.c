@@ -1,8 +1,9 @@
-/* Copies that change the order of axes: a kernel whose one value is a buffer seen through views, where the store runs
- * along axis a and the source lies contiguous along another axis b.
+/* Copies that change the order of axes: a kernel whose one value is a buffer seen through views,
+ * where the store runs along axis a and the source lies contiguous along another axis b.
  *
- * Blocks of W x W are loaded along b, transposed in registers in log2 W rounds of two-operand shuffles, and stored along
- * a; at the edges rows are left out and lanes masked.  Any other kernel is left to the general nest. */
+ * Blocks of W x W are loaded along b, transposed in registers in log2 W rounds of two-operand
+ * shuffles, and stored along a; at the edges rows are left out and lanes masked.  Any other
+ * kernel is left to the general nest. */
 #include "codegen/cpu/emit.h"
 
 #include <string.h>

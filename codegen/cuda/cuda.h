@@ -1,15 +1,18 @@
 /* Inside the CUDA back end: a planned program as CUDA C.
  *
- * Every kernel of kinds 1, 2, 4 and 5 becomes one or two __global__ functions over (element, model); a contraction becomes a
- * cuBLAS call - printed as a comment in its place - with functions that pack operands which cuBLAS cannot read as they
- * lie, and one for its epilogue, which reads what the call wrote.  What is to be done in which order, calls and
- * rounds of loops included, stands at the end of the text as host code in macros (HF_STEPS).
+ * Every kernel of kinds 1, 2, 4 and 5 becomes one or two __global__ functions over (element,
+ * model); a contraction becomes a cuBLAS call - printed as a comment in its place - with
+ * functions that pack operands which cuBLAS cannot read as they lie, and one for its epilogue,
+ * which reads what the call wrote.  What is to be done in which order, calls and rounds of loops
+ * included, stands at the end of the text as host code in macros (HF_STEPS).
  *
- * Values are the names of C variables; each level (a loop, a condition) collects its own text, so that whatever depends on
- * outer variables only stands outside the inner loop, as in the CPU back end.
+ * Values are the names of C variables; each level (a loop, a condition) collects its own text, so
+ * that whatever depends on outer variables only stands outside the inner loop, as in the CPU back
+ * end.
  *
- * Memory: as in the CPU's frame, but every model has a scratch of its own, HF_SCRATCH bytes; behind what the plan
- * places there, and behind shared memory, is room for packed operands and products of one contraction. */
+ * Memory: as in the CPU's frame, but every model has a scratch of its own, HF_SCRATCH bytes;
+ * behind what the plan places there, and behind shared memory, is room for packed operands and
+ * products of one contraction. */
 #ifndef HFTAC_CODEGEN_CUDA_CUDA_H
 #define HFTAC_CODEGEN_CUDA_CUDA_H
 
@@ -97,7 +100,8 @@ const char *cuda_element(Cuda *c, const Buffer *b, const Index *i);
 const char *cuda_model_stride(Cuda *c, const Buffer *b);
 /* May a write to one change the other? */
 bool cuda_overlap(const Buffer *a, const Buffer *b);
-/* Room for a dense value behind the plan's memory, after `*bytes` bytes that are taken; grows them. */
+/* Room for a dense value behind the plan's memory, after `*bytes` bytes that are taken; grows
+ * them. */
 Buffer *cuda_temporary(Cuda *c, bool per_model, DType t, const Shape *shape, int64_t bytes[2]);
 
 /* eval.c: the value of n at i, as text without side effects. */
@@ -118,7 +122,8 @@ void cuda_print_function(Cuda *c, const Kernel *k, const Buffer *product, const 
 /* Everything of c->out's function but its head: prints both, and the launch. */
 void cuda_end_function(Cuda *c, const char *name, CudaLevel *root, int64_t points,
                        bool per_model);
-/* Starts a function whose threads are the points of these axes (in that order, the last one fastest); returns its body. */
+/* Starts a function whose threads are the points of these axes (in that order, the last one
+ * fastest); returns its body. */
 CudaLevel *cuda_begin_points(Cuda *c, int n_axes, const int *axis, const Shape *shape, Index *i,
                              int64_t *points);
 void cuda_print_scatter(Cuda *c, const Kernel *k, const char *name);

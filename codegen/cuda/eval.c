@@ -1,5 +1,5 @@
-/* Evaluating a node at an index, as C text.  The same walk as the CPU back end's, one element at a time: a `pad` or
- * `unwindow` becomes a condition, inside which its operand is evaluated. */
+/* Evaluating a node at an index, as C text.  The same walk as the CPU back end's, one element at
+ * a time: a `pad` or `unwindow` becomes a condition, inside which its operand is evaluated. */
 #include <math.h>
 
 #include "codegen/cuda/cuda.h"
@@ -134,7 +134,8 @@ static const char *guard_text(Cuda *c, const Guard *g)
     return arena_printf(c->arena, "%s && %s == 0", inside, cuda_affine(c, &g->rest));
 }
 
-/* The operand at j, whose axes from `first` on are replaced by what the guards say; elsewhere `value`. */
+/* The operand at j, whose axes from `first` on are replaced by what the guards say; elsewhere
+ * `value`. */
 static const char *eval_guarded(Cuda *c, const Node *n, Index j, const Guard *guard, int first,
                                 double value, CudaLevel *at)
 {

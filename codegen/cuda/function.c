@@ -1,9 +1,12 @@
-/* Kernels as functions: which axes are threads, which are loops, and the order of reading and writing.
+/* Kernels as functions: which axes are threads, which are loops, and the order of reading and
+ * writing.
  *
- * A first evaluation, whose text is thrown away, tells what the kernel reads and which axes its reductions run over. Axes on
- * which a reduction's result, or a store in place, does not depend are loops; the points of all others are threads.  Where
- * loops or reductions are long a block works on one point: it goes through the innermost loop, and through reductions, in
- * strides.  At each depth all values are computed first, then the inner loops run, then what stands there is stored. */
+ * A first evaluation, whose text is thrown away, tells what the kernel reads and which axes its
+ * reductions run over. Axes on which a reduction's result, or a store in place, does not depend
+ * are loops; the points of all others are threads.  Where loops or reductions are long a block
+ * works on one point: it goes through the innermost loop, and through reductions, in strides.  At
+ * each depth all values are computed first, then the inner loops run, then what stands there is
+ * stored. */
 #include <stdarg.h>
 
 #include "codegen/cuda/cuda.h"

@@ -1,12 +1,13 @@
 /* A contraction as one cuBLAS call.
  *
- * Letters of one class become one dimension wherever they nest in memory: result [batch, m, n], operands [batch, m, k]
- * and [batch, n, k].  An operand that does not lie like that, or has no unit stride in a matrix (a window over an image,
- * a stepped slice), is packed by a function first; a product whose place does not, or which would be written over what the
- * epilogue still reads, goes to memory of its own.
+ * Letters of one class become one dimension wherever they nest in memory: result [batch, m, n],
+ * operands [batch, m, k] and [batch, n, k].  An operand that does not lie like that, or has no
+ * unit stride in a matrix (a window over an image, a stepped slice), is packed by a function
+ * first; a product whose place does not, or which would be written over what the epilogue still
+ * reads, goes to memory of its own.
  *
- * cuBLAS is column-major: with unit stride along n the result's transpose is what it computes, and the operand with n comes
- * first; with unit stride along m the other one does. */
+ * cuBLAS is column-major: with unit stride along n the result's transpose is what it computes,
+ * and the operand with n comes first; with unit stride along m the other one does. */
 #include "codegen/cuda/cuda.h"
 
 enum {
@@ -31,7 +32,8 @@ typedef struct Gemm {
     int64_t temporary[2]; /* bytes in use */
 } Gemm;
 
-/* Of letters of class cls: do their strides nest?  Adds their extent and stride as dimension `dim`. */
+/* Of letters of class cls: do their strides nest?  Adds their extent and stride as dimension
+ * `dim`. */
 static bool add_class(const Gemm *g, const int64_t *stride, LetterClass cls, int dim, Matrix *m)
 {
     int64_t count = 1, step = 0;
@@ -284,7 +286,8 @@ static void print_call(Gemm *g, const Matrix *vector, const Matrix *broadcast,
     const Node *e = g->k->contract;
     const bool by_rows = is_matrix(product, true);
     const Matrix *m[3] = {by_rows ? vector : broadcast, by_rows ? broadcast : vector, product};
-    /* cuBLAS's m x k first operand: its columns are k, so unit stride along the rows is no transposition. */
+    /* cuBLAS's m x k first operand: its columns are k, so unit stride along the rows is no
+     * transposition. */
     const bool transposed[2] = {is_matrix(m[0], true), !is_matrix(m[1], true)};
     const int64_t ld[3] = {leading(m[0], transposed[0]), leading(m[1], !transposed[1]),
                            leading(product, by_rows)};

@@ -120,7 +120,8 @@ int cuda_bounded(Cuda *c, const Affine *a, int64_t count)
     return v;
 }
 
-/* Where a variable can be known at the earliest, and the axes it depends on: of a quotient or remainder from its form. */
+/* Where a variable can be known at the earliest, and the axes it depends on: of a quotient or
+ * remainder from its form. */
 static const CudaVar *know_var(Cuda *c, int v)
 {
     if (slot(c, v)->level)

@@ -1,4 +1,5 @@
-/* Compiling the printed text with NVRTC, where the toolkit was there at build time.  Needs no GPU and no driver. */
+/* Compiling the printed text with NVRTC, where the toolkit was there at build time.  Needs no GPU
+ * and no driver. */
 #include "codegen/codegen.h"
 
 #ifdef HFTAC_HAVE_NVRTC

@@ -1,4 +1,5 @@
-/* What every CUDA text begins with: types, the frame of runtime/model_abi.h, and the scalar functions that C has not. */
+/* What every CUDA text begins with: types, the frame of runtime/model_abi.h, and the scalar
+ * functions that C has not. */
 #include "codegen/cuda/cuda.h"
 
 /* clang-format off */

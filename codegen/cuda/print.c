@@ -1,5 +1,5 @@
-/* A planned program as CUDA C: for each entry, in order of execution, the functions of its kernels and the cuBLAS calls
- * as comments; then the same order as host code. */
+/* A planned program as CUDA C: for each entry, in order of execution, the functions of its
+ * kernels and the cuBLAS calls as comments; then the same order as host code. */
 #include <string.h>
 
 #include "codegen/codegen.h"
@@ -7,7 +7,8 @@
 
 static void print_kernels(Cuda *c, int first, int end);
 
-/* The body's kernels are run in order, in rounds; each knows the numbers of the rounds around it. */
+/* The body's kernels are run in order, in rounds; each knows the numbers of the rounds around it.
+ */
 static void print_loop(Cuda *c, const Kernel *k, const char *name)
 {
     const EntryPlan *outer = c->entry;
@@ -53,7 +54,8 @@ static void print_kernels(Cuda *c, int first, int end)
         print_kernel(c, &c->entry->kernels[i], i);
 }
 
-/* The flags of guarded stores are set by whoever meets a value that is not finite, so first they are cleared. */
+/* The flags of guarded stores are set by whoever meets a value that is not finite, so first they
+ * are cleared. */
 static void clear_flags(Cuda *c, const EntryPlan *e)
 {
     const int models = c->plan->module->n_models;

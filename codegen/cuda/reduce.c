@@ -1,6 +1,7 @@
-/* Reductions.  Where all threads of a block are together, each takes every threads-th element of the row-major order of the
- * reduced axes, and the partials are folded in halves; elsewhere one thread goes through them in ascending order.  Both are
- * fixed by the program, so a run's bits are always the same. */
+/* Reductions.  Where all threads of a block are together, each takes every threads-th element of
+ * the row-major order of the reduced axes, and the partials are folded in halves; elsewhere one
+ * thread goes through them in ascending order.  Both are fixed by the program, so a run's bits
+ * are always the same. */
 #include <math.h>
 
 #include "codegen/cuda/cuda.h"

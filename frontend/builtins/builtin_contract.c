@@ -1,5 +1,5 @@
-/* Built-in functions that contract: matrix products, linear, einsum.  Each is one einsum node; axes that only
- * broadcast get no letter. */
+/* Built-in functions that contract: matrix products, linear, einsum.  Each is one einsum node;
+ * axes that only broadcast get no letter. */
 #include "frontend/elaborate/elab.h"
 
 #include <string.h>

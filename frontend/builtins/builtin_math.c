@@ -29,7 +29,8 @@ Value builtin_where(const Call *c)
     return math_where(c->e, c->arg[0], c->arg[1], c->arg[2], c->at);
 }
 
-/* Integers of run time keep their low bits, as in PyTorch; those that are known now must be held. */
+/* Integers of run time keep their low bits, as in PyTorch; those that are known now must be held.
+ */
 static Value cast_constant(const Call *c, const Value *x, DType d)
 {
     const bool integer = dtype_class(d) == DTC_INT;
@@ -125,7 +126,8 @@ Value builtin_reduce(const Call *c)
     return reduce(c, c->builtin->op, &c->arg[1], c->loc[1], &c->arg[2], c->loc[2]);
 }
 
-/* The largest (or smallest) of all elements.  Equal ones share the gradient, unlike along an axis; if some are NaN, those do. */
+/* The largest (or smallest) of all elements.  Equal ones share the gradient, unlike along an
+ * axis; if some are NaN, those do. */
 static Value extreme_of_all(const Call *c, OpCode op)
 {
     Builder *b = &c->e->b;

@@ -155,7 +155,8 @@ static void outside(const Call *c, double v)
     diag_error(c->e->diag, c->at, "%s is %s, allowed is %s", c->arg[1].str, t.s, c->arg[2].str);
 }
 
-/* What a hyper is worth is seen when the step is made: there it may not lead to values that are not finite. */
+/* What a hyper is worth is seen when the step is made: there it may not lead to values that are
+ * not finite. */
 Value builtin_check_range(const Call *c)
 {
     Diag *d = c->e->diag;

@@ -1,7 +1,8 @@
 /* Axes by letters: rearrange, and einsum of one operand.
  *
- * A pattern such as "n l (h d) -> n h l d" is two lists of axes; brackets join letters to one axis, 1 is an axis of one
- * element.  The operand is taken apart into its letters, these are put in their new order and joined again. */
+ * A pattern such as "n l (h d) -> n h l d" is two lists of axes; brackets join letters to one
+ * axis, 1 is an axis of one element.  The operand is taken apart into its letters, these are put
+ * in their new order and joined again. */
 #include "frontend/elaborate/elab.h"
 
 #include <ctype.h>

@@ -327,7 +327,8 @@ Value builtin_slice(const Call *c)
     return slice_axis(c->e, x, weak, d, lo, hi, step, cut);
 }
 
-/* Where all samples lie in the axis k times over, k chunks (or a part of k) have all samples each. */
+/* Where all samples lie in the axis k times over, k chunks (or a part of k) have all samples
+ * each. */
 static int64_t chunk_mark(const Call *c, const Shape *s, int d, int count, int64_t chunks)
 {
     const int64_t mark = s->batch[d];
@@ -383,7 +384,8 @@ enum {
     CAT_GROUP = 8
 };
 
-/* One behind the other along axis d: samples stay samples if all are, with as many elements each. */
+/* One behind the other along axis d: samples stay samples if all are, with as many elements each.
+ */
 static int64_t joined_mark(Node *const *x, int n, int d)
 {
     int64_t mark = x[0]->type.shape.batch[d];
@@ -437,8 +439,9 @@ static Node *join_parts(Elab *e, Node *const *x, int n, int d)
     return r;
 }
 
-/* An element of the sum looks at every part.  So many parts are joined in groups first, which the plan can store: then the work
- * does not grow with the square of their number.  Where samples lie along the axis they stay side by side. */
+/* An element of the sum looks at every part.  So many parts are joined in groups first, which the
+ * plan can store: then the work does not grow with the square of their number.  Where samples lie
+ * along the axis they stay side by side. */
 static Node *join_in_groups(Elab *e, Node **x, int n, int d)
 {
     while (n > CAT_GROUP && joined_mark(x, n, d) == 0) {

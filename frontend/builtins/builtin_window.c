@@ -1,5 +1,5 @@
-/* Built-in functions that convolutions and pooling are made of: padding, windows, flips.  An axis, and what is given for it,
- * may be one number or a list. */
+/* Built-in functions that convolutions and pooling are made of: padding, windows, flips.  An
+ * axis, and what is given for it, may be one number or a list. */
 #include "frontend/elaborate/elab.h"
 
 enum {

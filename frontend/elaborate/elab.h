@@ -1,11 +1,12 @@
 /* The compile-time evaluator of .hdl, shared by the files elab_*.c, builtin_*.c and train_*.c.
  *
- * Evaluating a program means running it: numbers, lists, functions and layers are values here; a tensor is a
- * node of the graph being built.  Each entry point is one run of the model body.  An error is reported where
- * it is found and gives V_ERROR, which every operation passes on quietly.
+ * Evaluating a program means running it: numbers, lists, functions and layers are values here; a
+ * tensor is a node of the graph being built.  Each entry point is one run of the model body.  An
+ * error is reported where it is found and gives V_ERROR, which every operation passes on quietly.
  *
- * Weak tensors are what has no element type of its own yet: hypers, step, epoch and the constants of arange,
- * eye, zeros ..., all held as f64 (or i64, bool).  They take the type of the strong tensor they meet. */
+ * Weak tensors are what has no element type of its own yet: hypers, step, epoch and the constants
+ * of arange, eye, zeros ..., all held as f64 (or i64, bool).  They take the type of the strong
+ * tensor they meet. */
 #ifndef HFTAC_FRONTEND_ELABORATE_ELAB_H
 #define HFTAC_FRONTEND_ELABORATE_ELAB_H
 
@@ -377,7 +378,8 @@ bool value_to_dims(Elab *e, const Value *v, SrcRange at, int rank, int *n, int64
 bool shape_checked(Elab *e, SrcRange at, const Shape *s);
 /* No more axes than an input, state or output can have. */
 bool shape_stored(Elab *e, SrcRange at, const Shape *s);
-/* A list of sizes (or one size), with the marks that they ask for; wild: one may be `_` or -1 and is given as -1. */
+/* A list of sizes (or one size), with the marks that they ask for; wild: one may be `_` or -1 and
+ * is given as -1. */
 bool value_to_shape(Elab *e, const Value *v, SrcRange at, bool wild, Shape *out);
 /* Says why a value is not known at compile time. */
 void elab_not_static(Elab *e, const Value *v, SrcRange at, const char *what);
@@ -405,7 +407,8 @@ int64_t batch_size_mark(const Elab *e, const Value *v);
 void batch_whole(Elab *e, SrcRange at, const char *why);
 /* The same if v depends on N, where it decides what no mark can say. */
 void batch_decides(Elab *e, const Value *v, SrcRange at, const char *what);
-/* x reshaped or expanded to sizes of the program, which say by their marks where N stands; open: those left open. */
+/* x reshaped or expanded to sizes of the program, which say by their marks where N stands; open:
+ * those left open. */
 Node *batch_resized(Elab *e, OpCode op, Node *x, const Shape *asked, unsigned open);
 /* The mark of x[from:to:step] along an axis; V_NONE: no bound. */
 int64_t batch_slice_mark(const Elab *e, const Shape *s, int axis, const Value *from,
@@ -441,7 +444,8 @@ void exec_body(Elab *e, const Ast *body);
 bool elab_tick(Elab *e, SrcRange at);
 const Ast *ast_kid(const Ast *t, int i);
 
-/* elab_loop.c: `repeat` over n values as a loop; false: it must be unrolled, nothing has changed. */
+/* elab_loop.c: `repeat` over n values as a loop; false: it must be unrolled, nothing has changed.
+ */
 bool loop_repeat(Elab *e, const Ast *s, const Value *v, int n);
 /* Of a counter and a whole number (or another counter): still a counter?  Else it is a tensor. */
 bool loop_counter_binary(OpCode op, const Value *a, const Value *b, Value *out);
@@ -449,13 +453,15 @@ Value loop_counter_tensor(Elab *e, const Value *v);
 /* All rounds' elements of an axis of n as a slice; false if one is outside. */
 bool loop_counter_index(Elab *e, const Value *v, int64_t n, int64_t *start, int64_t *step,
                         int64_t *size);
-/* In each round the next element of x along the axis, whose extent is the number of rounds; NULL after a report. */
+/* In each round the next element of x along the axis, whose extent is the number of rounds; NULL
+ * after a report. */
 Node *loop_scan(Elab *e, Node *x, int axis);
 /* Random bits of this round. */
 Node *loop_random(Elab *e, const char *path, const Shape *shape, Node *step);
 /* name[counter] = v; false after a report. */
 bool loop_collect(Elab *e, const Ast *target, const Value *index, const Value *v);
-/* The node whose first axis these are, one after the other, as a loop has collected them, or NULL. */
+/* The node whose first axis these are, one after the other, as a loop has collected them, or
+ * NULL. */
 Node *loop_restack(const Value *v, int n);
 
 /* elab_call.c */
@@ -476,7 +482,8 @@ bool frame_failed(const Elab *e);
 Value run_definition(Elab *e, const Ast *body, const char *hint);
 
 /* elab_type.c */
-/* Checks v against a TYPE, binding its free names in the current frame; `subject` begins the message. */
+/* Checks v against a TYPE, binding its free names in the current frame; `subject` begins the
+ * message. */
 bool type_match(Elab *e, const Ast *type, Value *v, SrcRange at, const char *subject);
 bool type_eval(Elab *e, const Ast *type, Type *out, bool is_input);
 DType elab_dtype(Elab *e, const char *name);
@@ -491,7 +498,8 @@ Value state_declare(Elab *e, const char *name, const Type *type, StateRole role,
                     const Dist *init, SrcRange loc);
 Node *state_now(Elab *e, const char *name);
 void state_next(Elab *e, const char *name, Node *v, SrcRange loc);
-/* v as a node that is nothing but a state's new value, where several updates have to tell it from the rest. */
+/* v as a node that is nothing but a state's new value, where several updates have to tell it from
+ * the rest. */
 Node *state_mark(Elab *e, Node *v);
 /* As if nothing had been written. */
 void state_unwrite(Elab *e, const char *name);
@@ -520,7 +528,8 @@ Node *math_strong(Elab *e, const Value *v, SrcRange at, const char *what);
 Node *math_scalar(Elab *e, const Value *v, SrcRange at, const char *what);
 /* How many elements of x lie along dims; a node where only valid samples count. */
 Value math_count(Elab *e, Node *x, int n, const int64_t *dims);
-/* Do both compute the same?  A count knows only its operand's shape.  Compares `left` nodes at most. */
+/* Do both compute the same?  A count knows only its operand's shape.  Compares `left` nodes at
+ * most. */
 bool math_same_value(const Node *a, const Node *b, int *left);
 /* train_scalars.c: the operator brings the scalar v, as that node, together with a tensor. */
 void scalars_note(Elab *e, OpCode op, const Value *v, Node *as, SrcRange at);
@@ -536,7 +545,8 @@ DType math_meet(Elab *e, const Value *v, int n, bool *weak);
 bool math_holds(const Elab *e, DType to, const Value *v);
 /* Is it certain that it does not? */
 bool math_misfits(const Elab *e, DType to, const Value *v);
-/* In a loop being tried, numbers become tensors; as numbers they would not wrap.  Might the result of this operator? */
+/* In a loop being tried, numbers become tensors; as numbers they would not wrap.  Might the
+ * result of this operator? */
 bool math_may_wrap(const Elab *e, OpCode op, const Value v[2]);
 /* Is `from` only added to, and so little that it stays an integer of 2^53 over that many rounds? */
 bool math_counts(const Elab *e, const Node *after, const Node *from, const Value *before,
@@ -572,8 +582,8 @@ void entry_add_faults(Elab *e);
 void train_state(Elab *e, const char *name, const Type *type, StateRole role);
 /* An expression with the names of the model as it was run last. */
 Value eval_in_model(Elab *e, const Ast *t);
-/* Copies what `n` depends on from its graph into the current one; stop gives the replacement of a node, or
- * NULL.  NULL after a report if it depends on inputs or states; `what` is the subject. */
+/* Copies what `n` depends on from its graph into the current one; stop gives the replacement of a
+ * node, or NULL.  NULL after a report if it depends on inputs or states; `what` is the subject. */
 Node *graph_copy(Elab *e, const Graph *from, const Node *n,
                  Node *(*stop)(void *ctx, const Node *n), void *ctx, SrcRange at,
                  const char *what);

@@ -1,13 +1,15 @@
-/* `repeat` as a loop region: the body is elaborated once, with a counter that stands for every round.
+/* `repeat` as a loop region: the body is elaborated once, with a counter that stands for every
+ * round.
  *
- * A trial runs the body in a graph of its own.  What the body rebinds is an argument there; x[:, t] is an argument that scans
- * x; the counter is an affine number that becomes a tensor where it meets one.  Types and shapes that change from the first
- * round to the second are tried again until they hold (zeros() is weak before it is f32).  Whatever a loop cannot do -
- * lists read by t, layers made in the body, states written, conditions on t - is an error of the trial, which nobody sees:
- * the repeat is unrolled then.
+ * A trial runs the body in a graph of its own.  What the body rebinds is an argument there; x[:,
+ * t] is an argument that scans x; the counter is an affine number that becomes a tensor where it
+ * meets one.  Types and shapes that change from the first round to the second are tried again
+ * until they hold (zeros() is weak before it is f32).  Whatever a loop cannot do - lists read by
+ * t, layers made in the body, states written, conditions on t - is an error of the trial, which
+ * nobody sees: the repeat is unrolled then.
  *
- * What does not depend on the round is moved in front of the loop.  Random values of all rounds are drawn there at once,
- * so that no two rounds share a draw. */
+ * What does not depend on the round is moved in front of the loop.  Random values of all rounds
+ * are drawn there at once, so that no two rounds share a draw. */
 #include "frontend/elaborate/elab_loop.h"
 
 #include <string.h>
@@ -109,7 +111,8 @@ static void note_element(LoopTrial *t, const Ast *target)
         .name = target->name, .before = b != NULL ? b->value : value_list(t->e, 0, NULL)};
 }
 
-/* A number is a scalar tensor at first; anything that cannot change from round to round is left alone. */
+/* A number is a scalar tensor at first; anything that cannot change from round to round is left
+ * alone. */
 static void note_name(LoopTrial *t, const Ast *target)
 {
     const Binding *b = scope_find(&t->e->frame->scope, target->name);

@@ -1,4 +1,5 @@
-/* A loop being tried, shared by elab_loop.c (names, types, deciding) and elab_loop_nodes.c (what the body is made of). */
+/* A loop being tried, shared by elab_loop.c (names, types, deciding) and elab_loop_nodes.c (what
+ * the body is made of). */
 #ifndef HFTAC_FRONTEND_ELABORATE_ELAB_LOOP_H
 #define HFTAC_FRONTEND_ELABORATE_ELAB_LOOP_H
 
@@ -45,8 +46,8 @@ struct LoopTrial {
 
 /* An error of the trial; false. */
 bool loop_refuse(LoopTrial *t, const char *why);
-/* What an argument of the body has as its values or elements; NULL if that changes from round to round.  number: it is a
- * number of the program that does. */
+/* What an argument of the body has as its values or elements; NULL if that changes from round to
+ * round.  number: it is a number of the program that does. */
 const Node *loop_argument(const LoopTrial *t, const Node *arg, bool *number);
 /* Does n depend on a number that goes from round to round? */
 bool loop_numbers(LoopTrial *t, const Node *n);

@@ -1,4 +1,5 @@
-/* Nodes of a loop's body: what depends on the round and what does not, the counter, elements that are scanned or collected. */
+/* Nodes of a loop's body: what depends on the round and what does not, the counter, elements that
+ * are scanned or collected. */
 #include "frontend/elaborate/elab_loop.h"
 
 #include <string.h>
@@ -275,7 +276,8 @@ static Node *scanned_operand(const LoopTrial *t, const Node *arg)
     return loop_draft_operand(&t->draft, arg, LOOP_SCANNED);
 }
 
-/* Is n elementwise computed from scanned values and numbers outside only?  *widest: bytes of the widest element that is scanned. */
+/* Is n elementwise computed from scanned values and numbers outside only?  *widest: bytes of the
+ * widest element that is scanned. */
 static bool scans_only(LoopTrial *t, const Node *n, int *widest)
 {
     if (node_is_arg(n) && scanned_operand(t, n)) {
@@ -311,8 +313,8 @@ static Node *all_rounds(LoopTrial *t, Node *n)
     return build(&b, n->op, &n->attrs, n->n_in, in);
 }
 
-/* A value that is narrower than what it is computed from is computed for all rounds at once: of random bits only what
- * dropout keeps is in memory. */
+/* A value that is narrower than what it is computed from is computed for all rounds at once: of
+ * random bits only what dropout keeps is in memory. */
 static void lift_narrow(LoopTrial *t)
 {
     Graph *g = t->graph;

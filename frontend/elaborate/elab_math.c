@@ -1,5 +1,6 @@
-/* Operators on values: numbers are computed here, tensors become nodes; element types meet by the rules of
- * language.md (weak operands take the type of the strong ones, integers stay integers but in `/`). */
+/* Operators on values: numbers are computed here, tensors become nodes; element types meet by the
+ * rules of language.md (weak operands take the type of the strong ones, integers stay integers
+ * but in `/`). */
 #include "frontend/elaborate/elab_loop.h"
 
 #include <math.h>
@@ -72,7 +73,8 @@ static Value math_table(Elab *e, Value v)
     return value_node(table, true);
 }
 
-/* What a number or a weak tensor would lose, and what a strong one may lose, is not lost in silence. */
+/* What a number or a weak tensor would lose, and what a strong one may lose, is not lost in
+ * silence. */
 bool math_fits(Elab *e, const Value *v, DType to, SrcRange at, const char *what)
 {
     const bool certain = math_misfits(e, to, v);
@@ -191,7 +193,8 @@ static bool depends_on_data(Elab *e, const Node *n)
     return false;
 }
 
-/* What the average of a combination is weighted by: its parts' weight if all have the same, else samples. */
+/* What the average of a combination is weighted by: its parts' weight if all have the same, else
+ * samples. */
 static Node *weight_of(Elab *e, const Value *v, int n)
 {
     Node *weight = NULL;
@@ -248,7 +251,8 @@ static Wide integer_result(OpCode op, Wide x, Wide y)
     }
 }
 
-/* A number holds integers exactly or not at all: beyond i64 they are reals, and one between that no double is cannot be. */
+/* A number holds integers exactly or not at all: beyond i64 they are reals, and one between that
+ * no double is cannot be. */
 static Value integer_value(Elab *e, Wide exact, double rounded, SrcRange at)
 {
     const Wide most = (Wide)1 << 63;

@@ -1,9 +1,10 @@
-/* In which element type operands meet, so that no number wraps; the one place that decides it, for operators, where, pad,
- * cat, scatter_add, states and loops.
+/* In which element type operands meet, so that no number wraps; the one place that decides it,
+ * for operators, where, pad, cat, scatter_add, states and loops.
  *
- * A weak operand (a number, arange, zeros ...) takes the type of the strong tensor that it meets if that type holds all of
- * its values; else integers widen to i64, and what i64 does not hold is an error.  Comparisons are of values: a number that
- * no integer type holds is put in its place among the integers first, so that x < 256 of u8 is true everywhere. */
+ * A weak operand (a number, arange, zeros ...) takes the type of the strong tensor that it meets
+ * if that type holds all of its values; else integers widen to i64, and what i64 does not hold is
+ * an error.  Comparisons are of values: a number that no integer type holds is put in its place
+ * among the integers first, so that x < 256 of u8 is true everywhere. */
 #include "frontend/elaborate/elab_loop.h"
 
 #include <math.h>
@@ -122,7 +123,8 @@ static SpanRule *const span_rules[OP_COUNT_] = {
 
 static Span span_of_node(const Node *n, Look *l);
 
-/* Of an argument of a loop being tried.  A number that goes from round to round stays within 2^53: math_counts sees to it. */
+/* Of an argument of a loop being tried.  A number that goes from round to round stays within
+ * 2^53: math_counts sees to it. */
 static Span span_of_argument(const Node *n, Look *l)
 {
     bool number;
@@ -217,7 +219,8 @@ DType math_meet(Elab *e, const Value *v, int n, bool *weak)
     for (int i = 0; i < n; i++)
         if (dtype_class(d) == DTC_INT && !math_holds(e, d, &v[i]))
             d = DT_I64;
-    /* The join of an integer with a real type is f32 by the table; the program's real type may be f64. */
+    /* The join of an integer with a real type is f32 by the table; the program's real type may be
+     * f64. */
     return d == DT_F32 ? e->real : d;
 }
 
@@ -282,8 +285,8 @@ static double compare(OpCode op, double a, double b)
     return scalar_eval((ScalarFn)op_info(op)->data, DT_F64, (double[]){a, b});
 }
 
-/* Integers x against the number c: rounded to the integer that parts them in the same way; where none does (beyond i64,
- * a fraction that x would have to equal, NaN), every x fares as 0 does. */
+/* Integers x against the number c: rounded to the integer that parts them in the same way; where
+ * none does (beyond i64, a fraction that x would have to equal, NaN), every x fares as 0 does. */
 static Node *against_number(Elab *e, Builder *b, OpCode op, const Value *x, const Value *number)
 {
     const double c = value_number(number);
@@ -302,8 +305,9 @@ static Node *against_number(Elab *e, Builder *b, OpCode op, const Value *x, cons
     return build2(b, op, build_cast(b, x->node, d), math_full(e, d, &scalar, &parting));
 }
 
-/* i64 against reals, exactly.  Rounding x to f64 keeps every order but makes equals of neighbours; among those the
- * integers decide.  2^63 is above all integers, but becomes the largest of them. */
+/* i64 against reals, exactly.  Rounding x to f64 keeps every order but makes equals of
+ * neighbours; among those the integers decide.  2^63 is above all integers, but becomes the
+ * largest of them. */
 static Node *against_reals(Builder *b, OpCode op, Node *x, Node *y)
 {
     Node *near = build_cast(b, x, DT_F64), *real = build_cast(b, y, DT_F64);

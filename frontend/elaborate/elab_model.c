@@ -40,7 +40,8 @@ static bool declare_input(Elab *e, const Ast *s)
     return true;
 }
 
-/* Where the data has none the run gives NaN: those elements are drawn, by each model anew in each batch. */
+/* Where the data has none the run gives NaN: those elements are drawn, by each model anew in each
+ * batch. */
 static Node *drawn_input(Elab *e, const Ast *s, Node *given)
 {
     const Value v = eval(e, s->kid[1]);

@@ -1,4 +1,5 @@
-/* Types in heads, declarations and bindings: they check, and bind the dims that are not bound yet. */
+/* Types in heads, declarations and bindings: they check, and bind the dims that are not bound
+ * yet. */
 #include "frontend/elaborate/elab.h"
 
 #include <string.h>
@@ -61,8 +62,8 @@ static bool known_dim(Elab *e, const Ast *t, int64_t *out, int64_t *mark)
     return value_whole(e, &v, t->loc, "a size", out);
 }
 
-/* Only an input's first axis of N is one of samples; what else N makes the size of has as many elements in a last
- * batch, which no other N would give it. */
+/* Only an input's first axis of N is one of samples; what else N makes the size of has as many
+ * elements in a last batch, which no other N would give it. */
 static int64_t declared_mark(const Elab *e, const Shape *s, int axis, const Ast *t,
                              int64_t mark, bool is_input)
 {

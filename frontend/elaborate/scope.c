@@ -1,4 +1,5 @@
-/* Names: the scope of the running body, the program's declarations, the standard library's, the built-ins. */
+/* Names: the scope of the running body, the program's declarations, the standard library's, the
+ * built-ins. */
 #include "frontend/elaborate/elab.h"
 
 #include <string.h>

@@ -4,17 +4,21 @@
  *   FILE     decl*                                                              name: path
  *   CONST, ARCH, HYPER   BIND*
  *   BIND     expr domain?                                                       name
- *   DOMAIN   RANGE, LOG, INT: lo hi step?;  SET: expr*                          name: "", "log", "int", "set"
- *   INCLUDE                                                                     name: the path as written
+ *   DOMAIN   RANGE, LOG, INT: lo hi step?;  SET: expr*                          name: "", "log",
+ *   "int", "set"
+ *   INCLUDE                                                                     name: the path as
+ *   written
  *   FN       PARAMS (expr | BODY)                                               name
  *   BLOCK    PARAMS? PARAMS RESULTS? BODY       hyper-parameters, inputs        name
  *   MODEL    BODY                                                               name
- *   TRAIN    BODY of train statements                                           name (NULL: nameless)
+ *   TRAIN    BODY of train statements                                           name (NULL:
+ *   nameless)
  *   OPTDEF   PARAMS PARAMS BODY                 `optimizer Adam(..) on (p, g) {` name
  *   SCHEDDEF PARAMS (expr | BODY)               `schedule StepLR(..) = expr`    name
  *   PARAMS   PARAM*
  *   PARAM    type? default?                                                     name
- *   TYPE     dim*                               flag: begins with `...` (not a kid); name: element type or NULL
+ *   TYPE     dim*                               flag: begins with `...` (not a kid); name:
+ *   element type or NULL
  *   RESULTS  TYPE*
  *   BODY     stmt*
  * statements
@@ -25,11 +29,13 @@
  *   RETURN   expr*
  *   ASSIGN   LHS value                          several values: a LIST
  *   LHS      target*
- *   TARGETV  type? index?                       index: name[index] = ...        name ("self" for self[i], "_")
+ *   TARGETV  type? index?                       index: name[index] = ...        name ("self" for
+ *   self[i], "_")
  *   STATE    TYPE? init?                        `state m = 0`, `state x : f32[C] = 0`   name
  *   NEXT     expr                               `m := expr`                     name
  *   IF       cond BODY (BODY | IF)?
- *   REPEAT   expr BODY                          names: kids[2..] NAME           (`repeat i, row in rows`)
+ *   REPEAT   expr BODY                          names: kids[2..] NAME           (`repeat i, row
+ *   in rows`)
  *   INIT     STRING expr                        init "g.*.weight" normal(..)
  * train statements
  *   BATCH    expr                                                               name
@@ -51,10 +57,10 @@
  *   SLICE    lo? hi?
  *   MEMBER   base                                                               name
  *   UNARY    x                                                                  name: "-", "not"
- *   BINARY   x y                                                                name: "+", "//", "==", "and", ...
+ *   BINARY   x y                                                                name: "+", "//",
+ *   "==", "and", ...
  *   PIPE     x callee                           x |> f  or  x |> f(args)
- *   COND     then cond else                     then if cond else else
- */
+ *   COND     then cond else                     then if cond else else */
 #ifndef HFTAC_FRONTEND_SYNTAX_AST_H
 #define HFTAC_FRONTEND_SYNTAX_AST_H
 
@@ -92,7 +98,8 @@ struct Ast {
     int height; /* of the tree: 1 for a leaf; the parser refuses more than AST_MAX_HEIGHT */
     int n;
     Ast **kid;
-    /* Set by the elaboration on a TARGETV of the model's body whose value is a tensor; flag: at times it is another type. */
+    /* Set by the elaboration on a TARGETV of the model's body whose value is a tensor; flag: at
+     * times it is another type. */
     const Type *type;
 };
 
@@ -101,8 +108,8 @@ enum {
 };
 
 const char *ast_kind_text(AstKind k);
-/* Parses source file `file` of the Diag; NULL after reporting (several syntax errors per file).  `library`
- * files follow the same grammar. */
+/* Parses source file `file` of the Diag; NULL after reporting (several syntax errors per file).
+ * `library` files follow the same grammar. */
 Ast *hdl_parse(Arena *a, Diag *d, int file);
 /* --emit=ast: one node a line, indented. */
 void ast_print(Text *out, const Ast *t);

@@ -69,8 +69,8 @@ static void domain(Printer *p, const Ast *t)
 
 static void body(Printer *p, const Ast *t);
 
-/* A model-level name's type as elaborated.  Axes that come from the batch stay open, as their extent is not
- * the program's. */
+/* A model-level name's type as elaborated.  Axes that come from the batch stay open, as their
+ * extent is not the program's. */
 static void filled_type(Printer *p, const Ast *target)
 {
     const Type *t = target->type;

@@ -1,7 +1,7 @@
 /* Loading a program: the root file and what it includes, each file once.
  *
- * An include is looked for beside the file that names it, then in the -I directories.  Two paths to one file
- * (device and inode) are one file, so that cycles end. */
+ * An include is looked for beside the file that names it, then in the -I directories.  Two paths
+ * to one file (device and inode) are one file, so that cycles end. */
 #include "frontend/frontend.h"
 
 #include <errno.h>

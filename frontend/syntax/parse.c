@@ -1,10 +1,12 @@
 /* Parsing: the token filter between the lexer and the grammar.
  *
- * The filter knows where a statement ends (a newline after a token that can end one, outside brackets, unless
- * the next line begins with |>) and which words are keywords: reserved ones always, statement words only at a
- * statement's start and not before  = , : [ .  - so that a layer may be called `output`.
+ * The filter knows where a statement ends (a newline after a token that can end one, outside
+ * brackets, unless the next line begins with |>) and which words are keywords: reserved ones
+ * always, statement words only at a statement's start and not before  = , : [ .  - so that a
+ * layer may be called `output`.
  *
- * Nothing is trusted: brackets nest at most PARSE_MAX_OPEN deep, trees AST_MAX_HEIGHT, text is UTF-8. */
+ * Nothing is trusted: brackets nest at most PARSE_MAX_OPEN deep, trees AST_MAX_HEIGHT, text is
+ * UTF-8. */
 #include "frontend/syntax/parse.h"
 
 #include <string.h>

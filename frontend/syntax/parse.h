@@ -1,7 +1,8 @@
 /* What the grammar, the lexer and parse.c share; nobody else includes this.
  *
- * Three layers: lexer.l cuts the text into raw tokens; hdlyylex() in parse.c turns them into the grammar's
- * tokens (which newline ends a statement, which word is a keyword here); grammar.y builds the tree. */
+ * Three layers: lexer.l cuts the text into raw tokens; hdlyylex() in parse.c turns them into the
+ * grammar's tokens (which newline ends a statement, which word is a keyword here); grammar.y
+ * builds the tree. */
 #ifndef HFTAC_FRONTEND_SYNTAX_PARSE_H
 #define HFTAC_FRONTEND_SYNTAX_PARSE_H
 
@@ -80,7 +81,8 @@ Ast *parse_repeat(Parser *p, SrcRange loc, const AstList *names, Ast *over, Ast 
 void parse_version(Parser *p, SrcRange loc, double version);
 /* Reports statements that stand in the wrong kind of body. */
 void parse_check_places(Parser *p);
-/* After a syntax error: notes on open brackets (if `broken`: the token shows that one is missing), recovery. */
+/* After a syntax error: notes on open brackets (if `broken`: the token shows that one is
+ * missing), recovery. */
 void parse_error_notes(Parser *p, bool broken);
 
 #endif

@@ -1,5 +1,6 @@
-/* Building the tree for the grammar, and the checks that the grammar leaves out: the height of the tree, what a
- * type, a domain and `repeat` may hold, and which statements belong in which body. */
+/* Building the tree for the grammar, and the checks that the grammar leaves out: the height of
+ * the tree, what a type, a domain and `repeat` may hold, and which statements belong in which
+ * body. */
 #include "frontend/syntax/parse.h"
 
 #include <stdarg.h>

@@ -58,11 +58,12 @@ bool *train_reach(Elab *e, const Node *loss);
 
 /* train_scalars.c: one more that must be finite. */
 void scalars_add(Elab *e, const char *label, Node *n);
-/* Are all scalars finite that the update has noted (NULL: it has none)?  Reports them to the host, and
- * forgets them. */
+/* Are all scalars finite that the update has noted (NULL: it has none)?  Reports them to the
+ * host, and forgets them. */
 Node *scalars_finite(Elab *e, const char *optimizer, SrcRange loc);
 
-/* train_schedule.c: the factor of a chain of schedules at this step, NUM or a weak scalar; lr: the base rate. */
+/* train_schedule.c: the factor of a chain of schedules at this step, NUM or a weak scalar; lr:
+ * the base rate. */
 Value schedule_chain(Elab *e, const Schedule *c, Value lr);
 int param_named(const Ast *params, const char *name);
 void bind_all(Elab *e, const Bound *b);

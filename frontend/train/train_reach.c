@@ -1,8 +1,9 @@
-/* Which parameters a loss reaches: those that its gradient flows to.  The others are left alone by the update, as
- * PyTorch's are whose gradient is None - which is not a gradient that is 0, as behind floor or a product with 0.
+/* Which parameters a loss reaches: those that its gradient flows to.  The others are left alone
+ * by the update, as PyTorch's are whose gradient is None - which is not a gradient that is 0, as
+ * behind floor or a product with 0.
  *
- * One walk from the loss to the operands, by the rows that autodiff goes by; a loop is walked inside, until no further
- * carried value turns out to matter. */
+ * One walk from the loss to the operands, by the rows that autodiff goes by; a loop is walked
+ * inside, until no further carried value turns out to matter. */
 #include "frontend/train/train.h"
 
 #include <string.h>

@@ -1,8 +1,10 @@
-/* The scalars of an update - rates, corrections of bias, factors: each must be finite in the type in which it meets a
- * tensor (a rate of 1e39 does not exist in f32), or else nothing of the step is written.
+/* The scalars of an update - rates, corrections of bias, factors: each must be finite in the type
+ * in which it meets a tensor (a rate of 1e39 does not exist in f32), or else nothing of the step
+ * is written.
  *
- * While an optimizer's body runs, every operator that brings a scalar and a tensor together notes the scalar here.  The
- * bodies run once for each parameter and compute the same again, so what has been noted already is not noted twice. */
+ * While an optimizer's body runs, every operator that brings a scalar and a tensor together notes
+ * the scalar here.  The bodies run once for each parameter and compute the same again, so what
+ * has been noted already is not noted twice. */
 #include "frontend/train/train.h"
 
 #include <ctype.h>

@@ -32,8 +32,8 @@ void bind_all(Elab *e, const Bound *b)
         scope_bind(e, &e->frame->scope, b->def->kid[0]->kid[i]->name, b->arg[i], b->loc[i]);
 }
 
-/* The metric that the last epoch ended with: the run writes it into a state, each model's own, when an epoch ends, and
- * the step that sees it takes it away. */
+/* The metric that the last epoch ended with: the run writes it into a state, each model's own,
+ * when an epoch ends, and the step that sees it takes it away. */
 Value builtin_epoch_metric(const Call *c)
 {
     static const char name[] = "schedule.metric";

@@ -1,5 +1,5 @@
-/* The graph of one training step: gradients, clipping, the optimizer for each parameter, and the predicate
- * that keeps the state of a model whose step went wrong. */
+/* The graph of one training step: gradients, clipping, the optimizer for each parameter, and the
+ * predicate that keeps the state of a model whose step went wrong. */
 #include "frontend/train/train.h"
 
 #include <math.h>
@@ -175,7 +175,8 @@ static void check_faults(Step *s)
                  build2(&e->b, OP_LT, e->faults[i].position, build_const(&e->b, DT_I64, 0)));
 }
 
-/* The gradient becomes the average of those of the batches so far; the last batch leaves nothing. */
+/* The gradient becomes the average of those of the batches so far; the last batch leaves nothing.
+ */
 static void accumulate(Step *s)
 {
     Elab *e = s->e;
@@ -269,7 +270,8 @@ static void build_schedule(Step *s)
     s->lr = math_binary(e, OP_MUL, opt->arg[k], s->factor, c->loc);
 }
 
-/* The optimizer's parameters in its frame: lr with the schedule's factor, no weight decay where none is due. */
+/* The optimizer's parameters in its frame: lr with the schedule's factor, no weight decay where
+ * none is due. */
 static void bind_optimizer(Step *s, const Bound *b, const Trained *p)
 {
     Elab *e = s->e;
@@ -332,7 +334,8 @@ static void add_result(Elab *e, const char *name, Node *v, SrcRange loc)
         graph_add_output(e->b.graph, &o);
 }
 
-/* Nothing is written if a scalar of the update is not finite; before the last batch of a step none is used. */
+/* Nothing is written if a scalar of the update is not finite; before the last batch of a step
+ * none is used. */
 static void check_scalars(Step *s)
 {
     Elab *e = s->e;
@@ -345,7 +348,8 @@ static void check_scalars(Step *s)
     s->ok = both(e, s->ok, finite);
 }
 
-/* A state that begins as a number that is not finite (the best so far, say) may become one again. */
+/* A state that begins as a number that is not finite (the best so far, say) may become one again.
+ */
 static bool is_guarded(Elab *e, const char *name)
 {
     const Dist *d = &state_rec(e, name)->init;

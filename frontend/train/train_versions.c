@@ -1,12 +1,15 @@
-/* Several updates in one step: what a clause computes sees the parameters as the clauses before have left them.
+/* Several updates in one step: what a clause computes sees the parameters as the clauses before
+ * have left them.
  *
- * The model is elaborated once, over the parameters from before the step.  For a clause, the part of its loss that
- * depends on a parameter updated since is made again with the new value in its place; everything else is shared: random
- * masks, because they read no parameter, and statistics, because they are never followed.  The new value stands behind
- * a detach, so that no gradient flows through an optimizer.
+ * The model is elaborated once, over the parameters from before the step.  For a clause, the part
+ * of its loss that depends on a parameter updated since is made again with the new value in its
+ * place; everything else is shared: random masks, because they read no parameter, and statistics,
+ * because they are never followed.  The new value stands behind a detach, so that no gradient
+ * flows through an optimizer.
  *
- * A state written by `:=` in a block advances once for each textual call of the block that some clause evaluates, in the
- * order in which the clauses evaluate them, from the values of the first clause that does. */
+ * A state written by `:=` in a block advances once for each textual call of the block that some
+ * clause evaluates, in the order in which the clauses evaluate them, from the values of the first
+ * clause that does. */
 #include "frontend/train/train.h"
 
 #include <string.h>
@@ -186,8 +189,8 @@ static Node *state_so_far(const Versions *v, int write)
     return build_state(&v->e->b, e->writes[write].state);
 }
 
-/* The `:=` number i under the current versions.  Where the clauses evaluate the calls in another order than the text,
- * what stood before it is replaced while its value is made. */
+/* The `:=` number i under the current versions.  Where the clauses evaluate the calls in another
+ * order than the text, what stood before it is replaced while its value is made. */
 static void advance(Versions *v, int i)
 {
     const Write *w = &v->e->writes[i];

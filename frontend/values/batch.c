@@ -1,11 +1,12 @@
 /* What of a program's numbers comes from the batch size.
  *
- * N is a number like any other while the program is compiled, but evaluation also has to be right for a last
- * batch of n < N samples: as if it had been compiled for n.  So each number knows how it depends on N - as
- * k * N + c, or in another way - and the sizes of axes hand it on to the marks of shapes.  A number that depends on N and
- * decides something that marks cannot say (which branch, which axis, how often) makes the entry point one for
- * whole batches, here and at once; one that becomes the value of a constant is judged by passes/batch/batch_use.c, when
- * it is known whether anything needs it. */
+ * N is a number like any other while the program is compiled, but evaluation also has to be right
+ * for a last batch of n < N samples: as if it had been compiled for n.  So each number knows how
+ * it depends on N - as k * N + c, or in another way - and the sizes of axes hand it on to the
+ * marks of shapes.  A number that depends on N and decides something that marks cannot say (which
+ * branch, which axis, how often) makes the entry point one for whole batches, here and at once;
+ * one that becomes the value of a constant is judged by passes/batch/batch_use.c, when it is
+ * known whether anything needs it. */
 #include "frontend/elaborate/elab.h"
 
 #include <math.h>
@@ -181,7 +182,8 @@ void batch_decides(Elab *e, const Value *v, SrcRange at, const char *what)
         batch_whole(e, at, arena_printf(e->arena, "%s depends on the batch size", what));
 }
 
-/* Marks that the program's sizes contradict: what it means for another N is not what the rule has found. */
+/* Marks that the program's sizes contradict: what it means for another N is not what the rule has
+ * found. */
 static bool contradicts(const Elab *e, const Shape *is, const Shape *asked, unsigned open)
 {
     for (int i = 0; i < is->rank; i++) {

@@ -67,7 +67,8 @@ void arena_free(Arena *a)
     free(a);
 }
 
-/* A chunk with room for `size` bytes.  A big request goes behind the current chunk, whose rest stays in use. */
+/* A chunk with room for `size` bytes.  A big request goes behind the current chunk, whose rest
+ * stays in use. */
 static Chunk *add_chunk(Arena *a, size_t size)
 {
     const bool big = size > a->next_size / 2;

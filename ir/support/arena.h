@@ -1,8 +1,8 @@
 /* Memory of one compilation: everything the compiler makes lives until the arena goes.
  *
- * No free and no ownership questions; a pass that needs scratch takes a second arena and drops it.
- * Running out of memory ends the program with exit code 3 and one sentence: the compiler has nothing
- * to lose then. */
+ * No free and no ownership questions; a pass that needs scratch takes a second arena and drops
+ * it. Running out of memory ends the program with exit code 3 and one sentence: the compiler has
+ * nothing to lose then. */
 #ifndef HFTAC_IR_SUPPORT_ARENA_H
 #define HFTAC_IR_SUPPORT_ARENA_H
 
@@ -18,7 +18,8 @@ void arena_free(Arena *a);
 void *arena_alloc(Arena *a, size_t size);
 /* arena_alloc of count * size with an overflow check. */
 void *arena_array(Arena *a, size_t count, size_t size);
-/* A grown copy of an array whose capacity is doubled: `*cap` is updated, the old one is left behind. */
+/* A grown copy of an array whose capacity is doubled: `*cap` is updated, the old one is left
+ * behind. */
 void *arena_grow(Arena *a, void *old, int *cap, size_t size);
 char *arena_strndup(Arena *a, const char *s, size_t n);
 char *arena_strdup(Arena *a, const char *s);

@@ -1,8 +1,8 @@
-/* Reporting.  A report is one heading line and, if its place is known, the source line and a caret under
- * the range.  Notes follow the report before them, and are dropped with it.
+/* Reporting.  A report is one heading line and, if its place is known, the source line and a
+ * caret under the range.  Notes follow the report before them, and are dropped with it.
  *
- * Of errors at the same place with the same text only the first is shown: the program is elaborated once
- * per entry point, and would say the same thing again. */
+ * Of errors at the same place with the same text only the first is shown: the program is
+ * elaborated once per entry point, and would say the same thing again. */
 #include "ir/support/diag.h"
 
 #include <stdlib.h>
@@ -10,7 +10,8 @@
 
 #include "ir/support/plain.h"
 
-/* Of a line, a path and a message only so much is shown; LINE_BEFORE: of a long line in front of the place. */
+/* Of a line, a path and a message only so much is shown; LINE_BEFORE: of a long line in front of
+ * the place. */
 enum {
     LINE_SHOWN = 240,
     LINE_BEFORE = 60,
@@ -134,7 +135,8 @@ static void print_cut(FILE *out, const char *s, size_t most)
     fputs(shown < n ? "..." : "", out);
 }
 
-/* The part of a long line round the place.  A control character takes one column, as the caret counts it. */
+/* The part of a long line round the place.  A control character takes one column, as the caret
+ * counts it. */
 static Place print_line(FILE *out, const Place *p)
 {
     static const char dots[] = "...";
@@ -153,9 +155,9 @@ static Place print_line(FILE *out, const Place *p)
     return shown;
 }
 
-/* Prints ^~~~ under the range.  Tabs are kept as tabs so that the caret lines up whatever the terminal's
- * tab width; a range that leaves the line is cut at the line's end.  Bytes that continue a UTF-8 character
- * take no column. */
+/* Prints ^~~~ under the range.  Tabs are kept as tabs so that the caret lines up whatever the
+ * terminal's tab width; a range that leaves the line is cut at the line's end.  Bytes that
+ * continue a UTF-8 character take no column. */
 static void print_caret(FILE *out, const Place *p, size_t width)
 {
     for (size_t i = 0; i + 1 < p->col; i++) {
@@ -319,7 +321,8 @@ void diag_pop_call(Diag *d)
         d->n_calls--;
 }
 
-/* Edit distance with swaps of neighbours counted as one; gives `limit` + 1 for anything above limit. */
+/* Edit distance with swaps of neighbours counted as one; gives `limit` + 1 for anything above
+ * limit. */
 static size_t edit_distance(const char *a, const char *b, size_t limit)
 {
     enum {

@@ -15,7 +15,8 @@
 
 #include "ir/support/arena.h"
 
-/* Bytes [lo, hi) of source file `file` (0-based number from diag_add_source).  file < 0: no place. */
+/* Bytes [lo, hi) of source file `file` (0-based number from diag_add_source).  file < 0: no
+ * place. */
 typedef struct SrcRange {
     int32_t file;
     uint32_t lo, hi;
@@ -33,8 +34,9 @@ typedef struct DiagOptions {
 } DiagOptions;
 
 Diag *diag_new(Arena *a, const DiagOptions *options);
-/* Takes a copy of nothing: path and text must outlive the Diag (they are in the arena).  `library` marks
- * a file of the standard library: errors inside it are shown at the user's call, with a note inside. */
+/* Takes a copy of nothing: path and text must outlive the Diag (they are in the arena).
+ * `library` marks a file of the standard library: errors inside it are shown at the user's call,
+ * with a note inside. */
 int diag_add_source(Diag *d, const char *path, const char *text, size_t len, bool library);
 bool diag_is_library(const Diag *d, int file);
 const char *diag_path(const Diag *d, int file);
@@ -52,22 +54,25 @@ void diag_note(Diag *d, SrcRange at, const char *fmt, ...)
 int diag_errors(const Diag *d);
 bool diag_full(const Diag *d);
 
-/* Until diag_unhush with what it returned, reports are counted but not shown; then the count is as before. */
+/* Until diag_unhush with what it returned, reports are counted but not shown; then the count is
+ * as before. */
 int diag_hush(Diag *d);
 void diag_unhush(Diag *d, int before);
 
-/* The stack of calls being expanded.  While it is not empty, an error whose place is in the standard
- * library is reported at the innermost user place on the stack, followed by a note at the place itself. */
+/* The stack of calls being expanded.  While it is not empty, an error whose place is in the
+ * standard library is reported at the innermost user place on the stack, followed by a note at
+ * the place itself. */
 void diag_push_call(Diag *d, SrcRange call, const char *callee);
 void diag_pop_call(Diag *d);
 /* `at`, or the innermost user place on the stack if `at` is in the library. */
 SrcRange diag_user_place(const Diag *d, SrcRange at);
 
-/* "did you mean": the candidate closest to `word` (edit distance at most a third of its length), or NULL. */
+/* "did you mean": the candidate closest to `word` (edit distance at most a third of its length),
+ * or NULL. */
 const char *diag_closest(const char *word, const char *const *candidates, int n);
 
-/* Our mistake, not the user's: prints the text (and `dump` if not NULL) with a sentence how to report it
- * and ends the program with exit code 70. */
+/* Our mistake, not the user's: prints the text (and `dump` if not NULL) with a sentence how to
+ * report it and ends the program with exit code 70. */
 _Noreturn void diag_internal(const char *dump, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 

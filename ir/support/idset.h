@@ -1,5 +1,6 @@
-/* Sets of small numbers - nodes, groups - as ascending lists: what a group reads and is read by are a few of very many, so that
- * bits for all of them would make planning quadratic in memory alone. */
+/* Sets of small numbers - nodes, groups - as ascending lists: what a group reads and is read by
+ * are a few of very many, so that bits for all of them would make planning quadratic in memory
+ * alone. */
 #ifndef HFTAC_IR_SUPPORT_IDSET_H
 #define HFTAC_IR_SUPPORT_IDSET_H
 

@@ -1,4 +1,5 @@
-/* A pipe would block for ever where nobody writes to it: it is opened without waiting, looked at, and refused. */
+/* A pipe would block for ever where nobody writes to it: it is opened without waiting, looked at,
+ * and refused. */
 #include "ir/support/input.h"
 
 #include <errno.h>

@@ -11,8 +11,8 @@ enum {
     INPUT_MAX_BYTES = 64 << 20
 };
 
-/* An open descriptor of a regular file; -1 with errno set.  A directory is EISDIR; what is no file at all - a pipe, a device - is ESPIPE,
- * and waits for nobody. */
+/* An open descriptor of a regular file; -1 with errno set.  A directory is EISDIR; what is no
+ * file at all - a pipe, a device - is ESPIPE, and waits for nobody. */
 int input_open(const char *path, struct stat *st);
 /* All of it, with a zero behind; NULL with errno set: EFBIG above INPUT_MAX_BYTES. */
 char *input_read(Arena *a, int fd, size_t *len);

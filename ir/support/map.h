@@ -1,5 +1,6 @@
-/* A hash table from texts, or from addresses, to numbers >= 0: positions in a list that somebody else keeps.  The list may be cut
- * and grown again: then what the map says is checked there before it is believed. */
+/* A hash table from texts, or from addresses, to numbers >= 0: positions in a list that somebody
+ * else keeps.  The list may be cut and grown again: then what the map says is checked there
+ * before it is believed. */
 #ifndef HFTAC_IR_SUPPORT_MAP_H
 #define HFTAC_IR_SUPPORT_MAP_H
 

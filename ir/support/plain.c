@@ -8,7 +8,8 @@ static bool between(char c, int lo, int hi)
     return (unsigned char)c >= lo && (unsigned char)c <= hi;
 }
 
-/* How many bytes at s[0 .. n) are a control character (C0 but tab, DEL, C1, the marks that turn the direction); 0: none is. */
+/* How many bytes at s[0 .. n) are a control character (C0 but tab, DEL, C1, the marks that turn
+ * the direction); 0: none is. */
 static size_t plain_control(const char *s, size_t n)
 {
     if (n == 0)

@@ -1,16 +1,18 @@
 /* Values made of indices and constants alone, seen by a program for another batch size.
  *
- * Let an axis be marked m, so [k, N, m] in one, and compare the program for N with the same for n < N.  The
- * element (o, s, i) with s < n stands at o * N * m + s * m + i in the one and at o * n * m + s * m + i in the other.
- * So of a number computed from indices this can be known:
+ * Let an axis be marked m, so [k, N, m] in one, and compare the program for N with the same for n
+ * < N.  The element (o, s, i) with s < n stands at o * N * m + s * m + i in the one and at o * n
+ * * m + s * m + i in the other. So of a number computed from indices this can be known:
  *
  *   EXACT      it is the same number for both N: arange(N), where k is 1
- *   POSITION   it is o * N * m + r with 0 <= r < n * m in the one and o * n * m + r in the other: arange(2 * N), N itself
+ *   POSITION   it is o * N * m + r with 0 <= r < n * m in the one and o * n * m + r in the other:
+ *   arange(2 * N), N itself
  *   LAST       it is c * N - 1, the largest position
  *   NATURAL    it is not negative for any N; NEGATIVE: it is the same number for both, and is
  *
- * Positions stand in the same order for both, and equal ones are equal; so what compares positions is exact: the
- * diagonal of a matrix, a causal mask, a label against the number of its class. */
+ * Positions stand in the same order for both, and equal ones are equal; so what compares
+ * positions is exact: the diagonal of a matrix, a causal mask, a label against the number of its
+ * class. */
 #include "ir/shape.h"
 #include "passes/batch/batch.h"
 
@@ -79,7 +81,8 @@ static unsigned kinds_iota(const Judge *j, const Node *n, const int64_t *mark)
     return NATURAL | (once ? EXACT : 0u) | (mark[d] == j->m ? POSITION : 0u);
 }
 
-/* The only axis along which p is padded, and where its elements lie there; false: none or several. */
+/* The only axis along which p is padded, and where its elements lie there; false: none or
+ * several. */
 static bool support(const Node *p, int depth, int *axis, int64_t *lo, int64_t *hi)
 {
     int other;

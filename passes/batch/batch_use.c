@@ -1,10 +1,12 @@
 /* Is a graph right for a last batch of n < N samples?
  *
- * The marks of shapes say where samples lie, and mask_batch takes the rest out of whatever reduces over them.  What
- * is left to prove, node by node: that no value has lost its marks (BATCH_MIXED), that the batch size stands in
- * no value as a number, and that operators which pair, number or move elements do with N samples what they would do with
- * n.  The first node in the graph's order for which that fails is the culprit that the user is told; the graph is
- * one for whole batches then.  Faults are left out: they are messages, and a padding row repeats a real one. */
+ * The marks of shapes say where samples lie, and mask_batch takes the rest out of whatever
+ * reduces over them.  What is left to prove, node by node: that no value has lost its marks
+ * (BATCH_MIXED), that the batch size stands in no value as a number, and that operators which
+ * pair, number or move elements do with N samples what they would do with n.  The first node in
+ * the graph's order for which that fails is the culprit that the user is told; the graph is one
+ * for whole batches then.  Faults are left out: they are messages, and a padding row repeats a
+ * real one. */
 #include <string.h>
 
 #include "ir/loop.h"

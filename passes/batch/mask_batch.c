@@ -1,9 +1,9 @@
-/* The last batch of a data set is not full: evaluation sees only its first n_valid samples.  Only graphs for which
- * that is proven (batch_use.c) see such batches.
+/* The last batch of a data set is not full: evaluation sees only its first n_valid samples.  Only
+ * graphs for which that is proven (batch_use.c) see such batches.
  *
- * Whatever reduces over an axis that comes from N gets, in place of the padding rows, the element that changes
- * nothing: 0 for sums and contractions, the lowest or highest value for maxima and minima.  A where, not a
- * product, so that a NaN in a padding row does not matter. */
+ * Whatever reduces over an axis that comes from N gets, in place of the padding rows, the element
+ * that changes nothing: 0 for sums and contractions, the lowest or highest value for maxima and
+ * minima.  A where, not a product, so that a NaN in a padding row does not matter. */
 #include "passes/passes.h"
 
 #include <math.h>
@@ -15,7 +15,8 @@
 #include "passes/rewrite.h"
 
 typedef struct Masking {
-    /* Every sample counts: in train, in init and in what batch_judge finds to be for whole batches only. */
+    /* Every sample counts: in train, in init and in what batch_judge finds to be for whole
+     * batches only. */
     bool whole;
     Node *n_valid; /* f64[]; made on first use */
 } Masking;
@@ -27,8 +28,8 @@ static Node *n_valid_of(Builder *b, Masking *m)
     return m->n_valid;
 }
 
-/* bool [1, .., extent, .., 1]: the first n_valid * mark elements of the axis; of each N * mark where the samples lie
- * in it several times over. */
+/* bool [1, .., extent, .., 1]: the first n_valid * mark elements of the axis; of each N * mark
+ * where the samples lie in it several times over. */
 static Node *valid_along(Builder *b, Masking *m, const Shape *s, int axis)
 {
     Shape line = {.rank = s->rank};
@@ -106,7 +107,8 @@ static unsigned summed_axes(const EinsumSpec *s, int i)
     return bits;
 }
 
-/* In both operands: what stands in the padding of the other one may be no number, and 0 times that is none. */
+/* In both operands: what stands in the padding of the other one may be no number, and 0 times
+ * that is none. */
 static void mask_einsum(Builder *b, Masking *m, Node *n)
 {
     EinsumSpec s;

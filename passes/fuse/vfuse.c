@@ -1,12 +1,13 @@
 /* Vertical fusion: groups of stores become kernels.
  *
- * In order of what they save: the stores of one optimizer update become one pass over the parameter; readers
- * that are elementwise go into the contraction's epilogue; producers and readers over one space become one loop
- * nest; values without axes share one kernel.  A merge is kept if it makes no cycle and one loop nest can do it.
+ * In order of what they save: the stores of one optimizer update become one pass over the
+ * parameter; readers that are elementwise go into the contraction's epilogue; producers and
+ * readers over one space become one loop nest; values without axes share one kernel.  A merge is
+ * kept if it makes no cycle and one loop nest can do it.
  *
- * Order of state: who reads a state's old value comes before who writes it.  Where that would be a cycle, or
- * a kernel would overwrite what it reads at another index, the new value waits in a buffer of its own and a copy
- * writes the state. */
+ * Order of state: who reads a state's old value comes before who writes it.  Where that would be
+ * a cycle, or a kernel would overwrite what it reads at another index, the new value waits in a
+ * buffer of its own and a copy writes the state. */
 #include "passes/fuse/vfuse.h"
 
 #include <string.h>
@@ -78,7 +79,8 @@ static bool same_strides(const Node *n, const int64_t *a, const int64_t *b)
     return !memcmp(a, b, (size_t)n->type.shape.rank * sizeof *a);
 }
 
-/* One group stores in one order; a contraction in its own, innermost its vector axis (ir/contract.h). */
+/* One group stores in one order; a contraction in its own, innermost its vector axis
+ * (ir/contract.h). */
 static bool may_store(const Fuse *f, const Group *g, const Node *value, const Buffer *to)
 {
     int64_t own[MAX_RANK] = {0};
@@ -93,7 +95,8 @@ static bool may_store(const Fuse *f, const Group *g, const Node *value, const Bu
     return true;
 }
 
-/* The group that stores it, -1: none need do so.  A scatter stores what it adds up again and again: it is not guarded. */
+/* The group that stores it, -1: none need do so.  A scatter stores what it adds up again and
+ * again: it is not guarded. */
 static int add_store(Fuse *f, Node *value, Buffer *to, Buffer *flag, bool per_model)
 {
     if (!to || keeps_state(f, value, to))

@@ -2,11 +2,14 @@
  *
  * plan_build goes over one graph at a time:
  *
- *   vfuse_prepare  reductions keep their axes (so that kernels over rows can store them), dead nodes go
- *   vfuse_choose   which values are stored: results, contractions with the elementwise chain behind them, reductions,
+ *   vfuse_prepare  reductions keep their axes (so that kernels over rows can store them), dead
+ *   nodes go
+ *   vfuse_choose   which values are stored: results, contractions with the elementwise chain
+ *   behind them, reductions,
  *                  operands that must lie in memory, and what is expensive to compute again
  *   vfuse_groups   one group for each stored value, with its edges
- *   vfuse_merge    groups become kernels; what is then read by its own kernel only is stored no more
+ *   vfuse_merge    groups become kernels; what is then read by its own kernel only is stored no
+ *   more
  *   vfuse_kernels  order, loops, buffers
  *   memory_plan    offsets */
 #ifndef HFTAC_PASSES_FUSE_VFUSE_H
@@ -20,7 +23,8 @@
 /* One evaluation of a node inside a kernel. */
 typedef struct Visit {
     Node *node;
-    /* Per axis of the node: the axes of the space that the index component depends on, and VISIT_REDUCED. */
+    /* Per axis of the node: the axes of the space that the index component depends on, and
+     * VISIT_REDUCED. */
     uint16_t component[MAX_RANK];
     uint16_t
         outer;  /* inside a reduction: what the result's index depends on, and VISIT_REDUCED */
@@ -41,17 +45,18 @@ typedef struct VisitList {
 
 typedef bool ReadFromMemory(const void *context, const Node *n);
 
-/* All evaluations that stores of `roots` over `space` need.  A contraction's or scatter's operands are visited through
- * their views, at no index. */
+/* All evaluations that stores of `roots` over `space` need.  A contraction's or scatter's
+ * operands are visited through their views, at no index. */
 void visit_kernel(VisitList *out, Arena *a, const Graph *g, int n_roots, Node *const *roots,
                   const Shape *space, ReadFromMemory *external, const void *context);
 /* Union of the components. */
 unsigned visit_mask(const Visit *v);
-/* The last axis of the operand that is longer than 1 is reduced: the reduction is vectorised along it, in partials.
- * Else: one chain per result.  Depends on logical axes only, so that no plan changes bits. */
+/* The last axis of the operand that is longer than 1 is reduced: the reduction is vectorised
+ * along it, in partials. Else: one chain per result.  Depends on logical axes only, so that no
+ * plan changes bits. */
 bool reduces_inner(const Node *reduce);
-/* Is each axis of the space that is outside the innermost one in mask itself in mask (or of extent 1)? Else a value of that
- * mask is computed again in some loop. */
+/* Is each axis of the space that is outside the innermost one in mask itself in mask (or of
+ * extent 1)? Else a value of that mask is computed again in some loop. */
 bool mask_is_prefix(unsigned mask, const Shape *space, const int *order);
 
 /* A leaf with a place; a constant with one value is written into the code instead. */
@@ -61,7 +66,8 @@ bool node_is_splat(const Node *n);
 OpKind node_kind(const Node *n);
 bool node_is_layout(const Node *n);
 
-/* One store of a group: to NULL: the place of the value itself, which is found when all is merged. */
+/* One store of a group: to NULL: the place of the value itself, which is found when all is
+ * merged. */
 typedef struct Item {
     Node *value;
     Buffer *to;
@@ -151,7 +157,8 @@ Buffer *place_leaf(const Fuse *f, const Node *n);
 bool vfuse_per_model(const Fuse *f, bool by_type);
 void vfuse_prepare(Graph *g);
 void vfuse_choose(Fuse *f);
-/* false: a group computes something too often; that is noted, and the values are to be chosen again. */
+/* false: a group computes something too often; that is noted, and the values are to be chosen
+ * again. */
 bool vfuse_groups(Fuse *f);
 /* false: as vfuse_groups. */
 bool vfuse_merge(Fuse *f);
@@ -174,7 +181,8 @@ bool group_reads(const Group *g, const Node *n);
 void group_edges(Fuse *f, int g);
 /* All reads of the state in the group that also writes it are at the index that is written. */
 bool group_in_place(Fuse *f, int g, const Buffer *state);
-/* Is the item a store that somebody outside group g needs: a place outside, or a value that another group reads? */
+/* Is the item a store that somebody outside group g needs: a place outside, or a value that
+ * another group reads? */
 bool item_kept(const Fuse *f, const Item *i, int g);
 void item_strides(const Fuse *f, const Item *i, int64_t *stride);
 
@@ -201,8 +209,8 @@ void loop_plan_body(Fuse *outer, const Group *g);
 
 /* Offsets of all scratch and shared buffers of an entry. */
 void memory_plan(EntryPlan *e, bool reuse);
-/* May store s of kernel k write over buffer `old`, which k reads for the last time?  visits: of this graph, for the
- * time being. */
+/* May store s of kernel k write over buffer `old`, which k reads for the last time?  visits: of
+ * this graph, for the time being. */
 bool store_in_place(const EntryPlan *e, const Kernel *k, const Store *s, const Buffer *old,
                     VisitList *visits, Arena *a);
 

@@ -1,11 +1,13 @@
 /* Which values are stored.
  *
- * One walk in definition order keeps for each value the cost of computing one element again from what is in
- * memory.  Stored are: what leaves the graph, reductions, operands of contractions and scatters that are not in
- * memory as they are, values stored in an order of their own (LAYOUT), and what is read more than once and dear.
+ * One walk in definition order keeps for each value the cost of computing one element again from
+ * what is in memory.  Stored are: what leaves the graph, reductions, operands of contractions and
+ * scatters that are not in memory as they are, values stored in an order of their own (LAYOUT),
+ * and what is read more than once and dear.
  *
- * A contraction is not stored itself: as long as its only reader is elementwise, the chain goes on (`anchor`), and the
- * first value that is read twice, or by something else, is what its kernel stores. */
+ * A contraction is not stored itself: as long as its only reader is elementwise, the chain goes
+ * on (`anchor`), and the first value that is read twice, or by something else, is what its kernel
+ * stores. */
 #include "ir/loop.h"
 #include "passes/fuse/work.h"
 
@@ -17,7 +19,8 @@ enum {
     COST_LIMIT = 8,
     /* What costs as much is not computed again for each element of an outer axis. */
     COST_SPREAD = 4,
-    /* What is of rank 0 and costs as much is stored where tensors read it; cheaper, each kernel computes it once for itself. */
+    /* What is of rank 0 and costs as much is stored where tensors read it; cheaper, each kernel
+     * computes it once for itself. */
     COST_SCALAR_LIMIT = 12
 };
 static const double cost_never = 1e9; /* of a contraction: computed once, in its kernel */
@@ -133,8 +136,8 @@ static void choose_chain(Fuse *f, Node *n)
     }
 }
 
-/* o, aligned to n's right, lacks an axis of n that lies outside one which it has: then reading it inline computes it
- * again for each element of that axis. */
+/* o, aligned to n's right, lacks an axis of n that lies outside one which it has: then reading it
+ * inline computes it again for each element of that axis. */
 static bool spreads(const Node *n, const Node *o)
 {
     const Shape *big = &n->type.shape, *s = &o->type.shape;
@@ -149,7 +152,8 @@ static bool spreads(const Node *n, const Node *o)
     return false;
 }
 
-/* Cost of one element of o for one element of n, which it broadcasts to; stores o if that is too dear. */
+/* Cost of one element of o for one element of n, which it broadcasts to; stores o if that is too
+ * dear. */
 static double broadcast_cost(Fuse *f, const Node *n, Node *o)
 {
     const double cost = read_cost(f, o);
@@ -227,7 +231,8 @@ static double node_cost(Fuse *f, Node *n)
 
 static void choose_output(Fuse *f, Node *n);
 
-/* Operands are read where they lie; what is carried at first is stored like what leaves the graph. */
+/* Operands are read where they lie; what is carried at first is stored like what leaves the
+ * graph. */
 static void choose_loop(Fuse *f, Node *n)
 {
     int64_t stride[MAX_RANK] = {0};
@@ -284,8 +289,8 @@ static void choose_node(Fuse *f, Node *n)
                        f->too_often[n->id] || f->depth[n->id] > CODE_CHOSEN_DEPTH;
 }
 
-/* A value that leaves the graph is stored by its own group, unless another kernel only copies it: a leaf, or a value
- * of all models that each model gets a copy of. */
+/* A value that leaves the graph is stored by its own group, unless another kernel only copies it:
+ * a leaf, or a value of all models that each model gets a copy of. */
 static void choose_output(Fuse *f, Node *n)
 {
     if (node_is_leaf(n))

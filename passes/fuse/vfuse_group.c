@@ -1,14 +1,16 @@
 /* Groups: kernels in the making, and when two of them may be one.
  *
- * A group is a list of items (stores).  Two groups may be one kernel if no third one stands between them, if one loop
- * nest computes all items - every item has the space's extent or 1 on each axis, reductions lie outside the loops that
- * they do not depend on - and if a state that is written is read at the written index only. */
+ * A group is a list of items (stores).  Two groups may be one kernel if no third one stands
+ * between them, if one loop nest computes all items - every item has the space's extent or 1 on
+ * each axis, reductions lie outside the loops that they do not depend on - and if a state that is
+ * written is read at the written index only. */
 #include "passes/fuse/work.h"
 
 #include <string.h>
 
-/* TWICE: what is stored may be computed twice in one kernel, by a reduction and by its store, if it is no dearer.
- * AGAIN: for each round of its loops a merged kernel may do so much again that its parts had stored. */
+/* TWICE: what is stored may be computed twice in one kernel, by a reduction and by its store, if
+ * it is no dearer. AGAIN: for each round of its loops a merged kernel may do so much again that
+ * its parts had stored. */
 enum {
     COST_TWICE = 40,
     COST_REPEAT = 4,
@@ -149,7 +151,8 @@ static bool fills(const Group *g, const Item *item)
     return shape_equal(&item->value->type.shape, &g->space);
 }
 
-/* Some item fills the space, and all are stored at a depth where nothing is stored again and again. */
+/* Some item fills the space, and all are stored at a depth where nothing is stored again and
+ * again. */
 static bool items_fit(const Fuse *f, const Group *g, int id)
 {
     bool full = false;
@@ -201,7 +204,8 @@ static int kept_inner_axis(const Visit *v)
     return axis_of_mask(v->component[last]);
 }
 
-/* Reductions along inner axes must lie outside the vectorised loop, others inside, as that decides their bits. */
+/* Reductions along inner axes must lie outside the vectorised loop, others inside, as that
+ * decides their bits. */
 static bool find_vector(const Fuse *f, Group *g, int stored)
 {
     int need = -1;
@@ -362,7 +366,8 @@ static void settle_loop(Fuse *f, int id)
     collect_reads(f, id);
 }
 
-/* Nothing is computed too often: exactly, where computed_once only looks at which loops an index depends on. */
+/* Nothing is computed too often: exactly, where computed_once only looks at which loops an index
+ * depends on. */
 static bool work_fits(Fuse *f, int id)
 {
     Group *g = &f->groups[id];

@@ -1,7 +1,8 @@
 /* Which loop variables does the index of each node in a kernel depend on?
  *
- * Walks from the stores to the operands, with the index as one set of loop axes per component.  Every distinct
- * (node, index) is one visit.  Reductions' own loops are one more member of the sets, VISIT_REDUCED. */
+ * Walks from the stores to the operands, with the index as one set of loop axes per component.
+ * Every distinct (node, index) is one visit.  Reductions' own loops are one more member of the
+ * sets, VISIT_REDUCED. */
 #include "passes/fuse/vfuse.h"
 
 #include <string.h>
@@ -128,7 +129,8 @@ static Place place_broadcast(const Node *n, const Node *operand, const Place *p)
     return q;
 }
 
-/* Axes of a reshape fall into runs of equal products; within a run every component may depend on all. */
+/* Axes of a reshape fall into runs of equal products; within a run every component may depend on
+ * all. */
 static Place place_reshape(const Node *n, const Place *p)
 {
     const Shape *to = &n->type.shape, *from = &n->in[0]->type.shape;

@@ -1,7 +1,8 @@
-/* Groups to kernels: their order, their stores, and a buffer for every value that another kernel reads.
+/* Groups to kernels: their order, their stores, and a buffer for every value that another kernel
+ * reads.
  *
- * Next is always the kernel that reads what was written last, so that values are read while they are in cache; what
- * waits for nothing comes right before its first reader. */
+ * Next is always the kernel that reads what was written last, so that values are read while they
+ * are in cache; what waits for nothing comes right before its first reader. */
 #include "passes/fuse/vfuse.h"
 
 #include <string.h>
@@ -55,8 +56,9 @@ static int recency(const Schedule *s, int g)
     return last;
 }
 
-/* The latest in definition order of those that read what was written last: a gradient's other uses before the
- * chain goes on.  Where nothing reads anything yet, the first in definition order. */
+/* The latest in definition order of those that read what was written last: a gradient's other
+ * uses before the chain goes on.  Where nothing reads anything yet, the first in definition
+ * order. */
 static bool goes_before(const Ready *a, const Ready *b)
 {
     if (a->recency != b->recency)
@@ -98,7 +100,8 @@ static void add_ready(Schedule *s, int g)
                  (Ready){recency(s, g), s->key[g], g});
 }
 
-/* A group stands in the heap once more for each change of its recency: what was so before does not count. */
+/* A group stands in the heap once more for each change of its recency: what was so before does
+ * not count. */
 static int next_group(Schedule *s, bool per_model)
 {
     ReadyHeap *h = &s->ready[per_model];
@@ -191,8 +194,8 @@ static bool is_natural(const Fuse *f, const Node *n, const Buffer *b)
     return !memcmp(stride, b->stride, (size_t)n->type.shape.rank * sizeof *stride);
 }
 
-/* The state that the value becomes, or its place outside the loop, if it can be read from there: a guarded one does not
- * hold it. */
+/* The state that the value becomes, or its place outside the loop, if it can be read from there:
+ * a guarded one does not hold it. */
 static Buffer *readable_place(const Fuse *f, const Group *g, const Node *n)
 {
     for (int i = 0; i < g->n_items; i++) {
@@ -249,7 +252,8 @@ static void fill_stores(Fuse *f, Kernel *k, int id)
     }
 }
 
-/* Every value that is computed or read has the space's shape and lies in memory in one and the same order. */
+/* Every value that is computed or read has the space's shape and lies in memory in one and the
+ * same order. */
 static bool is_flat(const Fuse *f, const Kernel *k)
 {
     const int64_t *stride = k->stores[0].to->stride;

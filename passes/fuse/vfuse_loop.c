@@ -1,8 +1,10 @@
-/* Planning loops: a loop is one kernel of the entry, and its body an entry of its own that is run round by round.
+/* Planning loops: a loop is one kernel of the entry, and its body an entry of its own that is run
+ * round by round.
  *
- * A carried value has two places that change their roles each round; its initial value is stored to the first of them by
- * a kernel before the loop, as if it left the graph.  Scanned operands and stacked results lie in the entry's buffers, a
- * step further each round.  Everything that the body stores for itself lies in one block of the entry's memory. */
+ * A carried value has two places that change their roles each round; its initial value is stored
+ * to the first of them by a kernel before the loop, as if it left the graph.  Scanned operands
+ * and stacked results lie in the entry's buffers, a step further each round.  Everything that the
+ * body stores for itself lies in one block of the entry's memory. */
 #include "passes/fuse/vfuse.h"
 
 #include "ir/loop.h"

@@ -1,10 +1,11 @@
-/* Which group comes before which: edges, one order of all groups that agrees with them, and the question whether a path leads from
- * one group to another.
+/* Which group comes before which: edges, one order of all groups that agrees with them, and the
+ * question whether a path leads from one group to another.
  *
- * Groups stand in a list with ascending labels, every edge forward.  A path from a to b lies between the two, so it is
- * looked for from both ends at once, edge by edge in turn, and only there: most questions are about neighbours.  When one
- * end has no edge left there is no path, and what was met from that end can move past the other one: so two groups become
- * one, and an edge that runs backward becomes a forward one. */
+ * Groups stand in a list with ascending labels, every edge forward.  A path from a to b lies
+ * between the two, so it is looked for from both ends at once, edge by edge in turn, and only
+ * there: most questions are about neighbours.  When one end has no edge left there is no path,
+ * and what was met from that end can move past the other one: so two groups become one, and an
+ * edge that runs backward becomes a forward one. */
 #include "passes/fuse/vfuse.h"
 
 #include <stdlib.h>
@@ -152,7 +153,8 @@ static int by_label(const void *a, const void *b)
     return (x->label > y->label) - (x->label < y->label);
 }
 
-/* What the exhausted side has met, from number `first` on, moves past the other end, in the order it stands in. */
+/* What the exhausted side has met, from number `first` on, moves past the other end, in the order
+ * it stands in. */
 static void move_met(Fuse *f, int first)
 {
     const OrderSide *s = &f->side[f->exhausted];

@@ -1,7 +1,10 @@
-/* What the graph looks like before it is cut into kernels, at every level of optimisation, as it decides bits.
+/* What the graph looks like before it is cut into kernels, at every level of optimisation, as it
+ * decides bits.
  *
- *   - A reduction along some axes keeps them, and a reshape drops them: so that a kernel over rows can store it.
- *   - A reduction over all of a value that lies in memory in an order of its own goes along that order: a permute before it, so
+ *   - A reduction along some axes keeps them, and a reshape drops them: so that a kernel over
+ *     rows can store it.
+ *   - A reduction over all of a value that lies in memory in an order of its own goes along that
+ *     order: a permute before it, so
  *     that its last axis is the contiguous one.
  *   - An output is stored in the shape that it is computed in.
  *   - A state that becomes another state's old value is a value of its own. */
@@ -60,7 +63,8 @@ static bool detach_states(Graph *g)
     return changed;
 }
 
-/* The order in which all values of a node's shape that it is elementwise computed from lie in memory. */
+/* The order in which all values of a node's shape that it is elementwise computed from lie in
+ * memory. */
 typedef struct CommonOrder {
     enum {
         ORDER_NONE, /* none seen */
@@ -151,8 +155,8 @@ static bool row_major(const Module *m, const Node *n)
            !memcmp(own, plain, (size_t)n->type.shape.rank * sizeof *own);
 }
 
-/* The last reshapes before an output change nothing in memory, so that the kernel that computes the value can write it, over
- * axes that its reductions have. */
+/* The last reshapes before an output change nothing in memory, so that the kernel that computes
+ * the value can write it, over axes that its reductions have. */
 static void store_unshaped(Graph *g)
 {
     for (int i = 0; i < g->n_outputs; i++) {

@@ -1,14 +1,18 @@
 /* Counting evaluations.
  *
- * The nest is gone through from its stores to what they read, in descending order of node ids, so that all indices at
- * which a value is asked for are known when its operands are looked at, and nothing recurses.  Indices are the affine
- * forms that the back ends use.  One loop stands for a vectorised axis: lanes are elements.
+ * The nest is gone through from its stores to what they read, in descending order of node ids, so
+ * that all indices at which a value is asked for are known when its operands are looked at, and
+ * nothing recurses.  Indices are the affine forms that the back ends use.  One loop stands for a
+ * vectorised axis: lanes are elements.
  *
  * What is too often?
  *   a reduction   above once per element: its loops would run again
- *   an expression above WORK_TIMES per element; what costs no more than WORK_SPREAD to compute from memory may also be
- *                 computed WORK_ROUND_TIMES in each round of the nest's loops, as a load costs about as much
- *   Over all kernels of an entry the same holds of reductions, and of expressions that cost more than WORK_CHEAP. */
+ *   an expression above WORK_TIMES per element; what costs no more than WORK_SPREAD to compute
+ *   from memory may also be
+ *                 computed WORK_ROUND_TIMES in each round of the nest's loops, as a load costs
+ *                 about as much
+ *   Over all kernels of an entry the same holds of reductions, and of expressions that cost more
+ *   than WORK_CHEAP. */
 #include "passes/fuse/work.h"
 
 #include <string.h>
@@ -468,8 +472,8 @@ double node_own_cost(const Node *n)
     }
 }
 
-/* What one evaluation of n costs, the operands' evaluations shared out among n's.  A reduction is not part of that: it has a
- * bound of its own. */
+/* What one evaluation of n costs, the operands' evaluations shared out among n's.  A reduction is
+ * not part of that: it has a bound of its own. */
 static void add_costs(Work *w)
 {
     for (int i = w->n - 1; i >= 0; i--) {

@@ -1,17 +1,19 @@
-/* How often a kernel computes each of its values, private to passes/: what the planner decides by and plan_check checks.
+/* How often a kernel computes each of its values, private to passes/: what the planner decides by
+ * and plan_check checks.
  *
- * The count follows what a back end does (docs/architecture.md, "Evaluating a node at an index"): a value is computed once
- * for each distinct (index, guards) that it is asked for at, and each time in all rounds of the loops that stand round the
- * innermost one which the index depends on. */
+ * The count follows what a back end does (docs/architecture.md, "Evaluating a node at an index"):
+ * a value is computed once for each distinct (index, guards) that it is asked for at, and each
+ * time in all rounds of the loops that stand round the innermost one which the index depends on. */
 #ifndef HFTAC_PASSES_FUSE_WORK_H
 #define HFTAC_PASSES_FUSE_WORK_H
 
 #include "passes/fuse/vfuse.h"
 
-/* In one kernel, and over all kernels of an entry.  WORK_TIMES: of a value per element; softmax and normalisations read their
- * operand in two or three loops.  WORK_SPREAD: what costs no more to compute from memory may instead be computed WORK_ROUND_TIMES in each
- * round of its kernel's loops, however few elements it has, as a load costs about as much.  WORK_CHEAP: what costs no more
- * has no bound over all kernels, each may compute its own. */
+/* In one kernel, and over all kernels of an entry.  WORK_TIMES: of a value per element; softmax
+ * and normalisations read their operand in two or three loops.  WORK_SPREAD: what costs no more
+ * to compute from memory may instead be computed WORK_ROUND_TIMES in each round of its kernel's
+ * loops, however few elements it has, as a load costs about as much.  WORK_CHEAP: what costs no
+ * more has no bound over all kernels, each may compute its own. */
 enum {
     WORK_TIMES = 4,
     WORK_SPREAD = 8,
@@ -19,11 +21,13 @@ enum {
     WORK_ROUND_TIMES = 4
 };
 
-/* Bounds of one kernel's code, so that a program's code, and the time that LLVM takes, grows as its graph does.
+/* Bounds of one kernel's code, so that a program's code, and the time that LLVM takes, grows as
+ * its graph does.
  *
- * CODE_EVALUATIONS: of all values together; a back end writes code for each, in the blocks and in the tail.  CODE_DEPTH: values
- * that are computed one inside the other; the back ends nest as deep, on the stack.  A reduction counts for CODE_REDUCE_DEPTH, as it has
- * loops and partials of its own.  CODE_CHOSEN_DEPTH: where the planner stores a value on that ground. */
+ * CODE_EVALUATIONS: of all values together; a back end writes code for each, in the blocks and in
+ * the tail.  CODE_DEPTH: values that are computed one inside the other; the back ends nest as
+ * deep, on the stack.  A reduction counts for CODE_REDUCE_DEPTH, as it has loops and partials of
+ * its own.  CODE_CHOSEN_DEPTH: where the planner stores a value on that ground. */
 enum {
     CODE_EVALUATIONS = 1024,
     CODE_DEPTH = 256,
@@ -67,7 +71,8 @@ typedef struct Work {
 /* For graphs of n nodes; good for any number of counts. */
 Work *work_new(Arena *a, int n);
 void work_count(Work *w, const WorkNest *nest);
-/* The first value, readers first, that a nest computes too often (passes/fuse/work.c says what that is); NULL: none. */
+/* The first value, readers first, that a nest computes too often (passes/fuse/work.c says what
+ * that is); NULL: none. */
 const Node *work_excess(Work *w, const WorkNest *nest);
 
 /* Of what was counted last. */

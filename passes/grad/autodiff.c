@@ -1,9 +1,9 @@
 /* Reverse-mode differentiation over the graph.
  *
- * All grad(loss, x) nodes of one loss share one sweep: a node takes part if it depends on some x and the loss
- * depends on it; those are visited from the loss backwards, each adding to its operands' adjoints by the rule of
- * its row.  Losses are taken in the order of their first grad node, so a gradient may itself be differentiated
- * by a later loss; detach() stops every flow.
+ * All grad(loss, x) nodes of one loss share one sweep: a node takes part if it depends on some x
+ * and the loss depends on it; those are visited from the loss backwards, each adding to its
+ * operands' adjoints by the rule of its row.  Losses are taken in the order of their first grad
+ * node, so a gradient may itself be differentiated by a later loss; detach() stops every flow.
  *
  * Adjoints are named <x>.grad after the forward node and stand at its place in the source. */
 #include "passes/grad/grad.h"

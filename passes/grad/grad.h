@@ -1,7 +1,8 @@
-/* What the gradient rules see of reverse-mode differentiation; private to passes/grad/autodiff.c and passes/grad_*.c.
+/* What the gradient rules see of reverse-mode differentiation; private to passes/grad/autodiff.c
+ * and passes/grad_*.c.
  *
- * A rule is named by the `grad` column of ops.def.  For one node y it adds, to the adjoint of each operand that
- * wants one, what flows there from y's adjoint g (same type as y):
+ * A rule is named by the `grad` column of ops.def.  For one node y it adds, to the adjoint of
+ * each operand that wants one, what flows there from y's adjoint g (same type as y):
  *
  *     if (adjoint_wanted(c, 0))
  *         adjoint_add(c, 0, build2(c->b, OP_MUL, c->g, c->in[1]));
@@ -31,7 +32,8 @@ typedef struct Adjoint {
 
 typedef void GradRule(Adjoint *c);
 
-/* Does the loss depend on what stands behind operand i?  If so, names what is built next after that operand. */
+/* Does the loss depend on what stands behind operand i?  If so, names what is built next after
+ * that operand. */
 bool adjoint_wanted(Adjoint *c, int i);
 /* Adds v to operand i's adjoint; v may have the larger shape that the operand was broadcast to. */
 void adjoint_add(Adjoint *c, int i, Node *v);
@@ -47,8 +49,8 @@ bool sweep_real(const Node *n);
 /* A rank-0 constant of y's element type. */
 Node *adjoint_const(Adjoint *c, double v);
 
-/* passes/grad/grad_window.c: the adjoint of an einsum's operand i that is a window, without one of the window's size; false: there
- * is no such short cut, nothing has been added. */
+/* passes/grad/grad_window.c: the adjoint of an einsum's operand i that is a window, without one
+ * of the window's size; false: there is no such short cut, nothing has been added. */
 bool grad_through_window(Adjoint *c, const EinsumSpec *s, int i);
 
 /* Markers: no gradient flows; asking for one is an error. */

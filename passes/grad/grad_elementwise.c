@@ -1,7 +1,7 @@
 /* Gradients of the elementwise rows.  Broadcast operands are summed back by adjoint_add.
  *
- * At most one argument of a call builds nodes, here and in the other rules: C leaves the order of arguments
- * open, and the order of nodes must not depend on the compiler. */
+ * At most one argument of a call builds nodes, here and in the other rules: C leaves the order of
+ * arguments open, and the order of nodes must not depend on the compiler. */
 #include "passes/grad/grad.h"
 
 #include <math.h>

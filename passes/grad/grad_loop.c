@@ -1,12 +1,14 @@
 /* The gradient of a loop is a loop that runs the other way.
  *
- * The body is copied into a joint graph and swept there once, from the adjoints of its next and stacked values to
- * those of its arguments.  What the sweep added becomes the new body.  It carries the adjoints of the carried values; what it
- * needs of the forward round is scanned: values that are cheap are computed again, all others the forward loop stacks.
+ * The body is copied into a joint graph and swept there once, from the adjoints of its next and
+ * stacked values to those of its arguments.  What the sweep added becomes the new body.  It
+ * carries the adjoints of the carried values; what it needs of the forward round is scanned:
+ * values that are cheap are computed again, all others the forward loop stacks.
  *
- * The gradient of an invariant operand is a sum over rounds.  Where a term of it is a contraction or a sum of values of the
- * round - a recurrent weight, a bias - these values are stacked and one contraction after the loop sums over rounds too, which
- * is far cheaper than a small product a round; any other term is carried as a running sum. */
+ * The gradient of an invariant operand is a sum over rounds.  Where a term of it is a contraction
+ * or a sum of values of the round - a recurrent weight, a bias - these values are stacked and one
+ * contraction after the loop sums over rounds too, which is far cheaper than a small product a
+ * round; any other term is carried as a running sum. */
 #include <string.h>
 
 #include "ir/loop.h"
@@ -68,7 +70,8 @@ static Node *joint_arg(const Reverse *r, int operand)
     return arg ? r->joint->nodes[arg->id] : NULL;
 }
 
-/* An operand that depends makes its argument depend, and a next value that does the carried argument. */
+/* An operand that depends makes its argument depend, and a next value that does the carried
+ * argument. */
 static void find_dependent(Reverse *r)
 {
     bool *depends = r->sweep.depends;
@@ -128,7 +131,8 @@ static Node *seed_output(Reverse *r, Builder *b, int i)
     return seed;
 }
 
-/* The adjoints that flow into the round: carried ones where the carried value depends, the others where a result has one. */
+/* The adjoints that flow into the round: carried ones where the carried value depends, the others
+ * where a result has one. */
 static void seed_outputs(Reverse *r, Builder *b, Node **seed, Node **operand)
 {
     const int n_carried = (int)r->loop->attrs.loop.carried;

@@ -24,7 +24,8 @@ void grad_sum(Adjoint *c)
                     build_expand(c->b, with_reduced_axes(c, c->g), &c->in[0]->type.shape));
 }
 
-/* The row-major number of each element of x among those along dims: i64, broadcasting to x's shape. */
+/* The row-major number of each element of x among those along dims: i64, broadcasting to x's
+ * shape. */
 static Node *number_along(Adjoint *c, const Shape *x, const IntList *dims)
 {
     Node *number = NULL;
@@ -70,8 +71,9 @@ static bool has_letter(const char *letters, int n, char letter)
     return memchr(letters, letter, (size_t)n) != NULL;
 }
 
-/* The adjoint of the operand with letters x is the einsum of g (letters of the result) with the other operand
- * (letters o).  Letters that only x has were summed alone: they are spread out again. */
+/* The adjoint of the operand with letters x is the einsum of g (letters of the result) with the
+ * other operand (letters o).  Letters that only x has were summed alone: they are spread out
+ * again. */
 static Node *einsum_adjoint(Adjoint *c, const EinsumSpec *s, int i)
 {
     const char *x = i == 0 ? s->a : s->b, *o = i == 0 ? s->b : s->a;

@@ -63,7 +63,8 @@ void grad_cumsum(Adjoint *c)
     adjoint_add(c, 0, build(c->b, OP_CUMSUM, &a, 1, &c->g));
 }
 
-/* result[.., index[.., i, ..], ..] += updates[.., i, ..]: the result's adjoint passes to x, and is gathered for the updates. */
+/* result[.., index[.., i, ..], ..] += updates[.., i, ..]: the result's adjoint passes to x, and
+ * is gathered for the updates. */
 void grad_scatter(Adjoint *c)
 {
     if (adjoint_wanted(c, 0))

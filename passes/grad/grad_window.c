@@ -1,22 +1,27 @@
 /* Gradients of windows: what flows back into convolutions and pooling.
  *
- * In general the adjoint of a window is `unwindow` and a sum over the taps.  Where windows lie side by side every element is
- * in one window at most, and it is a permute and a reshape.
+ * In general the adjoint of a window is `unwindow` and a sum over the taps.  Where windows lie
+ * side by side every element is in one window at most, and it is a permute and a reshape.
  *
- * An einsum of a window with weights that have its taps as letters is a convolution.  Its adjoint is one too: along each axis,
- * what flows into element p comes from the windows o and taps t with  step * o = p - dilation * t (+ an offset),
- * which is a window over the gradient again, of the same taps and dilation the other way round:
+ * An einsum of a window with weights that have its taps as letters is a convolution.  Its adjoint
+ * is one too: along each axis, what flows into element p comes from the windows o and taps t with
+ * step * o = p - dilation * t (+ an offset), which is a window over the gradient again, of the
+ * same taps and dilation the other way round:
  *
- *   dense   the gradient, spread by `step` with zeros in between and padded; right for any step and dilation
- *   phases  for step > 1 and dilation 1: p = step * q + r, t = step * t' + r, o = q - t': the taps are cut into `step`
- *           phases r, which become an axis of the weights and of the result, and nothing is multiplied by the zeros
+ *   dense   the gradient, spread by `step` with zeros in between and padded; right for any step
+ *   and dilation
+ *   phases  for step > 1 and dilation 1: p = step * q + r, t = step * t' + r, o = q - t': the
+ *   taps are cut into `step`
+ *           phases r, which become an axis of the weights and of the result, and nothing is
+ *           multiplied by the zeros
  *
  * Where the window's operand is a pad, the gradient is made for what was padded. */
 #include "passes/grad/grad.h"
 
 #include <string.h>
 
-/* --- a window alone -------------------------------------------------------------------------------------- */
+/* --- a window alone
+ * -------------------------------------------------------------------------------------- */
 
 /* Does no element of the operand belong to two windows? */
 static bool side_by_side(const Attrs *a, int rank)
@@ -89,7 +94,8 @@ void grad_window(Adjoint *c)
     adjoint_add(c, 0, build_reduce(c->b, OP_SUM, v, taps, dims, false));
 }
 
-/* --- a convolution --------------------------------------------------------------------------------------- */
+/* --- a convolution
+ * --------------------------------------------------------------------------------------- */
 
 /* One axis of the window's operand: step * o = inner * p + offset - dilation * t. */
 typedef struct Axis {
@@ -147,7 +153,8 @@ static bool is_pad_below(const Node *window)
     return true;
 }
 
-/* Taps are summed with the weights, windows are in the result; other axes as they are, in the result or summed with the weights. */
+/* Taps are summed with the weights, windows are in the result; other axes as they are, in the
+ * result or summed with the weights. */
 static bool letters_fit(const Convolution *v, const Node *window)
 {
     const Attrs *a = &window->attrs;
@@ -326,7 +333,8 @@ static Node *phased_weights(Adjoint *c, const Convolution *v, Node *w, char *let
     return build_reshape(c->b, build_pad(c->b, w, start, step, size, 0), &cut);
 }
 
-/* From [.., q, r, ..] to the elements: what phases there are, side by side, and of those what the target has. */
+/* From [.., q, r, ..] to the elements: what phases there are, side by side, and of those what the
+ * target has. */
 static Node *join_phases(Adjoint *c, const Convolution *v, Node *x)
 {
     int64_t zero[MAX_RANK] = {0}, one[MAX_RANK], size[MAX_RANK], start[MAX_RANK] = {0};

@@ -1,12 +1,18 @@
 /* What the target's kernels want of values and contractions; the convention is in ir/contract.h.
  *
- * Each einsum is normalised first (passes/lower/lower_einsum.c).  Then one walk, training before prediction, forward before
+ * Each einsum is normalised first (passes/lower/lower_einsum.c).  Then one walk, training before
+ * prediction, forward before
  * backward, decides for the CPU:
- *   1. Along which letter a contraction is vectorised (passes/lower/lower_choose.c): its result is stored with that axis innermost.
- *   2. Parameters get a stored layout: the first reader that wants one contiguous along some axis has it so.  The optimizer's
- *      states of a parameter are stored alike, and so are gradients, so that updates stay contiguous.
- *   3. Any other vector operand that is not contiguous is copied: a LAYOUT node before it, below its windows.
- *   4. All other values lie like what they are computed from, and reductions run along memory (passes/lower/lower_order.c).
+ *   1. Along which letter a contraction is vectorised (passes/lower/lower_choose.c): its result
+ *      is stored with that axis innermost.
+ *   2. Parameters get a stored layout: the first reader that wants one contiguous along some axis
+ *      has it so.  The optimizer's
+ *      states of a parameter are stored alike, and so are gradients, so that updates stay
+ *      contiguous.
+ *   3. Any other vector operand that is not contiguous is copied: a LAYOUT node before it, below
+ *      its windows.
+ *   4. All other values lie like what they are computed from, and reductions run along memory
+ *      (passes/lower/lower_order.c).
  *   5. chunk depends on the summed extents only, never on B.
  *
  * In the body of a loop only contractions have an order of their own: a LAYOUT node after them. */
@@ -33,7 +39,8 @@ static Node *normalise_step(Builder *b, Node *n, void *context)
     return is_einsum(n) ? normalise_einsum(b, n) : n;
 }
 
-/* --- stored layouts of parameters ------------------------------------------------------------------------ */
+/* --- stored layouts of parameters
+ * ------------------------------------------------------------------------ */
 
 /* By position in module->states. */
 typedef struct Layouts {
@@ -76,9 +83,11 @@ static void settle(const Module *m, Layouts *l, State *s, const IntList *layout)
             m->states[i].layout = *layout;
 }
 
-/* --- wishes ---------------------------------------------------------------------------------------------- */
+/* --- wishes
+ * ---------------------------------------------------------------------------------------------- */
 
-/* What a value becomes: through `reader`, or, where that is NULL, directly, the next value of `state`. */
+/* What a value becomes: through `reader`, or, where that is NULL, directly, the next value of
+ * `state`. */
 typedef struct Wish {
     State *state;
     const Node *reader;
@@ -167,7 +176,8 @@ static void fulfil(const Module *m, Layouts *l, const Wish *w, const Node *resul
     }
 }
 
-/* --- the walk -------------------------------------------------------------------------------------------- */
+/* --- the walk
+ * -------------------------------------------------------------------------------------------- */
 
 typedef struct Lowering {
     bool layouts; /* CPU */
@@ -202,8 +212,8 @@ static int64_t chunk_of(const Contraction *c)
     return 0;
 }
 
-/* x as a copy that is contiguous along `axis`; of what is the same in each round of a loop one is enough, and windows look at
- * the copy of what they are windows of. */
+/* x as a copy that is contiguous along `axis`; of what is the same in each round of a loop one is
+ * enough, and windows look at the copy of what they are windows of. */
 static Node *copied(Builder *b, Node *x, int axis, const Lowering *l)
 {
     const int below =

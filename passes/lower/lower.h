@@ -11,16 +11,18 @@
 IntList order_ending_in(int rank, int last);
 /* The same order with axes of one element outermost; n == 0 if it is row-major. */
 IntList order_canonical(const Shape *s, const IntList *order);
-/* The order of a value that lies with these strides: the largest outermost; where there is no step, outermost of all. */
+/* The order of a value that lies with these strides: the largest outermost; where there is no
+ * step, outermost of all. */
 IntList order_of_strides(const Shape *s, const int64_t *stride);
 /* Where n, or the value that it is a view of, lies. */
 void lying_strides(const Graph *g, const Node *n, int64_t *stride);
-/* Sets n->order from where its operands lie: an elementwise result lies like its operands.  Contractions have theirs. */
+/* Sets n->order from where its operands lie: an elementwise result lies like its operands.
+ * Contractions have theirs. */
 void order_inherit(const Graph *g, Node *n);
 /* The axis of n that is contiguous, -1: none or n is row-major. */
 int order_innermost(const Graph *g, const Node *n);
-/* A reduction of a value in an order of its own goes along that order: a permute before it, so that the contiguous axis is the
- * last one. */
+/* A reduction of a value in an order of its own goes along that order: a permute before it, so
+ * that the contiguous axis is the last one. */
 Node *reduce_in_order(Builder *b, Node *n);
 
 /* How a contraction's result is stored. */
@@ -31,8 +33,9 @@ typedef struct Choice {
     IntList layout;
 } Choice;
 
-/* By estimated cost.  wish: the order of the state that the result ends in, or n == 0.  settled: by position in
- * module->states, whether a state's layout is fixed.  False if no letter can be the vector letter. */
+/* By estimated cost.  wish: the order of the state that the result ends in, or n == 0.  settled:
+ * by position in module->states, whether a state's layout is fixed.  False if no letter can be
+ * the vector letter. */
 bool choose_result(const Graph *g, const Node *einsum, const IntList *wish, const bool *settled,
                    Choice *out);
 /* The parameter or buffer whose stored order is free, that n is a view of; else NULL. */

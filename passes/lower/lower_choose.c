@@ -1,9 +1,11 @@
-/* Which letter of a contraction's result is innermost in memory, and so the one that its kernel vectorises along.
+/* Which letter of a contraction's result is innermost in memory, and so the one that its kernel
+ * vectorises along.
  *
- * Estimated in cycles: the multiply-adds, with lanes and tiles that are not full counted as if they were; a copy of the vector
- * operand where it does not lie contiguous along the letter (a parameter whose order is still free lies as it is
- * wanted); and a price for a result that does not lie as its readers would like it: like the state that it
- * becomes, with a convolution's channels innermost, or like the larger operand. */
+ * Estimated in cycles: the multiply-adds, with lanes and tiles that are not full counted as if
+ * they were; a copy of the vector operand where it does not lie contiguous along the letter (a
+ * parameter whose order is still free lies as it is wanted); and a price for a result that does
+ * not lie as its readers would like it: like the state that it becomes, with a convolution's
+ * channels innermost, or like the larger operand. */
 #include "passes/lower/lower.h"
 
 #include "ir/loop.h"
@@ -14,7 +16,8 @@ static const double price_copied = 1, price_strided = 6, price_rival = 1.25;
 enum {
     TILES = 8,    /* sums that must run side by side to keep the multipliers busy */
     MAX_ROWS = 6, /* rows of a tile, about */
-    /* Of a vector, whatever the processor's registers are: orders decide bits and what states look like in memory. */
+    /* Of a vector, whatever the processor's registers are: orders decide bits and what states
+     * look like in memory. */
     LOGICAL_BYTES = 64
 };
 

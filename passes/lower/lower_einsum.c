@@ -1,7 +1,8 @@
-/* Makes each einsum a contraction proper: permutes of its operands go into the letters, and a letter that one operand
- * sums alone is summed before.  Later, when it is known how the operands lie, what has no use for a micro-kernel - without
- * letters (of more than one element) in each operand alone, or without a summed one: a depthwise convolution - becomes a
- * product and a sum, which fuse with what is around them. */
+/* Makes each einsum a contraction proper: permutes of its operands go into the letters, and a
+ * letter that one operand sums alone is summed before.  Later, when it is known how the operands
+ * lie, what has no use for a micro-kernel - without letters (of more than one element) in each
+ * operand alone, or without a summed one: a depthwise convolution - becomes a product and a sum,
+ * which fuse with what is around them. */
 #include "passes/lower/lower.h"
 
 #include <string.h>
@@ -104,8 +105,9 @@ static char contiguous_letter(const Graph *g, const EinsumSpec *s, Node *const *
     return axis < 0 ? 0 : large ? s->b[axis] : s->a[axis];
 }
 
-/* The space of the products: axes of more than one element, those with letter `last` behind all others.  If that is a summed
- * one the summed letters come last, to be added up in lanes; else first, so that the lanes are results. */
+/* The space of the products: axes of more than one element, those with letter `last` behind all
+ * others.  If that is a summed one the summed letters come last, to be added up in lanes; else
+ * first, so that the lanes are results. */
 static int order_space(Builder *b, const EinsumSpec *s, Node *const *in, char *space,
                        int *first_summed, int *n_summed)
 {
@@ -171,8 +173,8 @@ static Node *product_and_sum(Builder *b, const EinsumSpec *s, Node *const *in,
     return to_result(b, sum, s, kept, n_kept, result);
 }
 
-/* Has each operand a result letter of its own, and is there something to sum?  Many small contractions, as of groups of one or
- * two channels, do not fill a tile. */
+/* Has each operand a result letter of its own, and is there something to sum?  Many small
+ * contractions, as of groups of one or two channels, do not fill a tile. */
 static bool is_contraction(const EinsumSpec *s, Node *const *in)
 {
     const Shape *x = &in[0]->type.shape, *y = &in[1]->type.shape;

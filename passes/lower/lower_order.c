@@ -1,5 +1,5 @@
-/* The orders of values: each lies like what it is computed from, so that the kernels between contractions run along
- * memory, whatever order the contractions like.
+/* The orders of values: each lies like what it is computed from, so that the kernels between
+ * contractions run along memory, whatever order the contractions like.
  *
  * Orders change no bits but those of reductions, whose order of adding is fixed here. */
 #include "passes/lower/lower.h"

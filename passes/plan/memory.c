@@ -1,8 +1,9 @@
 /* Offsets of scratch and shared buffers.
  *
- * Two buffers that are alive in one kernel do not overlap.  Largest first, each goes into the smallest gap that is big
- * enough between those placed already.  A store may write over a value that dies in its kernel if it reads it at the
- * index that it writes only: the two then are one block with the life of both. */
+ * Two buffers that are alive in one kernel do not overlap.  Largest first, each goes into the
+ * smallest gap that is big enough between those placed already.  A store may write over a value
+ * that dies in its kernel if it reads it at the index that it writes only: the two then are one
+ * block with the life of both. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -54,7 +55,8 @@ static bool read_by_kernel(const void *context, const Node *n)
     return b != NULL;
 }
 
-/* How the stores of k - store s alone, or all others - read `old`: 0 not at all, 1 at the written index only, 2 else. */
+/* How the stores of k - store s alone, or all others - read `old`: 0 not at all, 1 at the written
+ * index only, 2 else. */
 static int reads_of(const EntryPlan *e, const Kernel *k, const Store *s, bool others,
                     const Buffer *old, VisitList *l, Arena *a)
 {
@@ -123,7 +125,8 @@ static bool alive_together(const Block *a, const Block *b)
     return a->first <= b->last && b->first <= a->last;
 }
 
-/* The smallest gap between the placed blocks that live with b; else behind them all.  placed: by offset. */
+/* The smallest gap between the placed blocks that live with b; else behind them all.  placed: by
+ * offset. */
 static int64_t find_gap(Block *const *placed, int n, const Block *b)
 {
     int64_t best = -1, best_size = 0, at = 0;

@@ -1,4 +1,5 @@
-/* Module to Plan: places of what comes from outside and goes there, then one entry after the other. */
+/* Module to Plan: places of what comes from outside and goes there, then one entry after the
+ * other. */
 #include "passes/plan/plan_build.h"
 
 #include <string.h>

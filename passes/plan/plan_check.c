@@ -1,5 +1,5 @@
-/* The plan's verifier.  Brute force and on its own terms: it looks at the finished plan only, kernel by kernel, not at
- * how the planner came to it. */
+/* The plan's verifier.  Brute force and on its own terms: it looks at the finished plan only,
+ * kernel by kernel, not at how the planner came to it. */
 #include "passes/plan/plan_build.h"
 
 #include <string.h>

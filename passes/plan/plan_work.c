@@ -1,11 +1,14 @@
-/* The work of a finished plan, counted from its kernels: how often each value is computed against how many elements it has.
+/* The work of a finished plan, counted from its kernels: how often each value is computed against
+ * how many elements it has.
  *
  * Over all kernels of an entry
  *   a contraction or scatter   once per element
  *   a reduction                once per element, as a second kernel reads what the first one stored
  *   a dear expression          WORK_TIMES per element
- * and in each kernel what passes/fuse/work.c says.  A loop's body is an entry of its own, for one of its rounds.  So the work of an
- * entry is at most a constant times that of its values, each computed once, and loads: it grows as the shapes do. */
+ * and in each kernel what passes/fuse/work.c says.  A loop's body is an entry of its own, for one
+ * of its rounds.  So the work of an
+ * entry is at most a constant times that of its values, each computed once, and loads: it grows
+ * as the shapes do. */
 #include "ir/shape.h"
 #include "passes/fuse/work.h"
 
@@ -88,7 +91,8 @@ const char *plan_work_check(const EntryPlan *e, Arena *a)
 
 /* ---- report ---- */
 
-/* What one element of n costs, without its operands: a reduction takes what it reduces, a contraction a product of each pair. */
+/* What one element of n costs, without its operands: a reduction takes what it reduces, a
+ * contraction a product of each pair. */
 static double element_cost(const Node *n)
 {
     const double elements = elements_of(n);

@@ -1,9 +1,9 @@
 /* Constant folding, identities, common subexpressions, dead nodes.
  *
- * One walk from operands to results: a node over simplified operands is folded or rewritten until no rule
- * applies, then looked up among the nodes before it by operator, attributes, operands and type; an equal one
- * stands for both.  A rule's inner nodes are met by the next walk; walks end when nothing changes.  A random
- * node's path is an attribute: equal paths are equal values. */
+ * One walk from operands to results: a node over simplified operands is folded or rewritten until
+ * no rule applies, then looked up among the nodes before it by operator, attributes, operands and
+ * type; an equal one stands for both.  A rule's inner nodes are met by the next walk; walks end
+ * when nothing changes.  A random node's path is an attribute: equal paths are equal values. */
 #include "passes/passes.h"
 
 #include <string.h>
@@ -120,7 +120,8 @@ static Node *first_equal(Simplifier *s, Node *n)
     return e->node;
 }
 
-/* Identities first: what they make of an operator (a square root of a power) is then folded as it would run. */
+/* Identities first: what they make of an operator (a square root of a power) is then folded as it
+ * would run. */
 static Node *one_step(Builder *b, Node *n)
 {
     Node *v = apply_identity(b, n);

@@ -1,4 +1,5 @@
-/* Constant folding: f64 in double, other types rounded as they would be at run time (scalar_round, scalar_cast). */
+/* Constant folding: f64 in double, other types rounded as they would be at run time
+ * (scalar_round, scalar_cast). */
 #include "passes/rewrite.h"
 
 #include <math.h>
@@ -85,7 +86,8 @@ static Node *fold_expr(Builder *b, Node *n)
     return c;
 }
 
-/* Where element 0 of the view is in the operand, and how far apart its axes' neighbours are there. */
+/* Where element 0 of the view is in the operand, and how far apart its axes' neighbours are
+ * there. */
 static int64_t view_strides(const Node *n, int64_t *stride)
 {
     int64_t own[MAX_RANK], base = 0;

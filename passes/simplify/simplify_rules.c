@@ -1,5 +1,6 @@
-/* Identities that change no bit of the result (a NaN's payload apart): x + 0 is not one of them, as it makes
- * 0 of -0.  Powers with small constant exponents become what PyTorch computes for them.
+/* Identities that change no bit of the result (a NaN's payload apart): x + 0 is not one of them,
+ * as it makes 0 of -0.  Powers with small constant exponents become what PyTorch computes for
+ * them.
  *
  * A rule gives n, an operand, or one new node over nodes that are there or that it builds. */
 #include "passes/rewrite.h"
@@ -161,8 +162,8 @@ static bool holds_all(DType from, DType to)
     return dtype_class(to) == DTC_REAL && 2 * dtype_bytes(from) <= dtype_bytes(to);
 }
 
-/* Two casts in one, but not an integer's by way of a real type: reals are clamped to the integers, which keep their low
- * bits otherwise. */
+/* Two casts in one, but not an integer's by way of a real type: reals are clamped to the
+ * integers, which keep their low bits otherwise. */
 static Node *rule_cast(Builder *b, Node *n)
 {
     Node *x = n->in[0];

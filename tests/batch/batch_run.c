@@ -1,5 +1,6 @@
-/* batch_run MODEL.so DATA N_VALID: feeds one batch, evaluates and predicts its first N_VALID samples, and prints what
- * comes out, for partial.py.  DATA: the inputs' values one after the other, a whole batch of each. */
+/* batch_run MODEL.so DATA N_VALID: feeds one batch, evaluates and predicts its first N_VALID
+ * samples, and prints what comes out, for partial.py.  DATA: the inputs' values one after the
+ * other, a whole batch of each. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>

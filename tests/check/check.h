@@ -1,8 +1,9 @@
 /* What the check programs share: golden files, compiling a generated program, comparing tensors.
  *
- * A check program takes a directory of golden files and reads operators, attributes and shapes from their metadata, so that
- * it runs on other files of the same form.  Each case runs at B = 1 and at B = 3 with three different models in the slots;
- * the slot with the golden values is compared with them, and every slot bit for bit with its B = 1 run. */
+ * A check program takes a directory of golden files and reads operators, attributes and shapes
+ * from their metadata, so that it runs on other files of the same form.  Each case runs at B = 1
+ * and at B = 3 with three different models in the slots; the slot with the golden values is
+ * compared with them, and every slot bit for bit with its B = 1 run. */
 #ifndef HFTAC_TESTS_CHECK_H
 #define HFTAC_TESTS_CHECK_H
 
@@ -58,8 +59,8 @@ void add(Source *s, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 void add_shape(Source *s, const Tensor *t);
 void add_json(Source *s, const json_t *value);
 
-/* Compiles an .hdl text (or a file, with extra options ended by NULL) with the hftac beside this program and opens the result;
- * NULL after printing the compiler's message. */
+/* Compiles an .hdl text (or a file, with extra options ended by NULL) with the hftac beside this
+ * program and opens the result; NULL after printing the compiler's message. */
 hftac_array *compile_text(const char *text, int n_models);
 hftac_array *compile_text_options(const char *text, int n_models, const char *const *options);
 hftac_array *compile_file(const char *path, int n_models, const char *const *options);
@@ -80,8 +81,8 @@ bool close_enough(const char *what, const float *a, const Tensor *golden, double
 double trace_error(const float *a, const Tensor *golden);
 bool same_bits(const char *what, const void *a, const void *b, size_t bytes);
 
-/* Values for slot `slot` of a case whose golden values are in slot `home`: the golden ones there, elsewhere the same
- * elements in another order.  Malloced. */
+/* Values for slot `slot` of a case whose golden values are in slot `home`: the golden ones there,
+ * elsewhere the same elements in another order.  Malloced. */
 void *slot_values(const Tensor *t, int slot, int home);
 
 void set_param(hftac_array *a, const char *name, int model, const Tensor *like,

@@ -1,9 +1,11 @@
-/* check_conv [STEP]: convolutions and transposed ones against plain loops: values and all gradients, over the whole grid of
- * kernel, stride, padding, dilation, groups and bias, at odd sizes.
+/* check_conv [STEP]: convolutions and transposed ones against plain loops: values and all
+ * gradients, over the whole grid of kernel, stride, padding, dilation, groups and bias, at odd
+ * sizes.
  *
- * Of the grid every STEP-th case is taken (default below; 1: all), many in one program: each has its input as a parameter,
- * the loss is the sum of all outputs times given numbers, and an optimizer keeps the gradients.  The machine code that is
- * compared went through the whole compiler. */
+ * Of the grid every STEP-th case is taken (default below; 1: all), many in one program: each has
+ * its input as a parameter, the loss is the sum of all outputs times given numbers, and an
+ * optimizer keeps the gradients.  The machine code that is compared went through the whole
+ * compiler. */
 #include "tests/check/check.h"
 
 #include <math.h>
@@ -17,7 +19,8 @@ enum {
     MODELS = 2
 };
 
-/* Lengths and positions are double loops' business: everything is 2-d, a 1-d case has kernel 1 along h. */
+/* Lengths and positions are double loops' business: everything is 2-d, a 1-d case has kernel 1
+ * along h. */
 typedef struct Case {
     bool transposed, one_axis, same, bias;
     int64_t n, c, o, size[2], kernel[2], stride[2], padding[2], dilation[2], more[2], groups;
@@ -163,7 +166,8 @@ static void data_free(Data *d)
     free(d->gbias);
 }
 
-/* One product: the element of the side without taps (`many`) and of the side whose windows these are (`few`). */
+/* One product: the element of the side without taps (`many`) and of the side whose windows these
+ * are (`few`). */
 static void one_product(const Case *c, Data *d, int64_t n, int64_t o, int64_t ci,
                         const int64_t *t, const int64_t *few)
 {

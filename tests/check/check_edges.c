@@ -1,12 +1,15 @@
-/* check_edges FILE STD BUILTINS [NAME]: functions, layers and losses at their edges against PyTorch's values, gradients and buffers.
+/* check_edges FILE STD BUILTINS [NAME]: functions, layers and losses at their edges against
+ * PyTorch's values, gradients and buffers.
  *
- * FILE is what tests/edges/write_functions.py wrote: cases as .hdl, their operands and PyTorch's results.  Values and gradients that
- * are not finite never leave a training step, so the step's graph is made an entry for prediction here, whose
- * outputs are what the step computes: each case's value y, its buffers, and the gradients of sum(w y).  Many cases
- * share a program.  Those of scalar functions run a second time with constants as operands: what the compiler
- * computes itself has the same edges.
+ * FILE is what tests/edges/write_functions.py wrote: cases as .hdl, their operands and PyTorch's
+ * results.  Values and gradients that are not finite never leave a training step, so the step's
+ * graph is made an entry for prediction here, whose outputs are what the step computes: each
+ * case's value y, its buffers, and the gradients of sum(w y).  Many cases share a program.  Those
+ * of scalar functions run a second time with constants as operands: what the compiler computes
+ * itself has the same edges.
  *
- * STD and BUILTINS are frontend/std and frontend/builtins/builtins.def: a function or layer that has no case fails (check_edges_names.c). */
+ * STD and BUILTINS are frontend/std and frontend/builtins/builtins.def: a function or layer that
+ * has no case fails (check_edges_names.c). */
 #include "tests/check/check_edges.h"
 
 #include <math.h>
@@ -67,7 +70,8 @@ static bool has_gradient(const Golden *g, const Tensor *t)
     return golden_find(g, name) != NULL;
 }
 
-/* Operands: Params if they have a gradient, else inputs.  Those with a dot in their name are a layer's own. */
+/* Operands: Params if they have a gradient, else inputs.  Those with a dot in their name are a
+ * layer's own. */
 static void write_operands(Source *s, const Golden *g, int number)
 {
     for (int pass = 0; pass < 2; pass++)

@@ -4,8 +4,8 @@
 
 #include <jansson.h>
 
-/* Prints each function and layer of the standard library (folder std) and each built-in function (builtins.def)
- * that no case calls and that is no known exception; how many there are. */
+/* Prints each function and layer of the standard library (folder std) and each built-in function
+ * (builtins.def) that no case calls and that is no known exception; how many there are. */
 int edges_without_case(const json_t *cases, const char *std, const char *builtins);
 
 #endif

@@ -1,5 +1,6 @@
-/* Which functions and layers have a case: every `fn` and `block` of the standard library and every built-in function
- * must be called by the text of a case, or stand in the list below with the reason why not. */
+/* Which functions and layers have a case: every `fn` and `block` of the standard library and
+ * every built-in function must be called by the text of a case, or stand in the list below with
+ * the reason why not. */
 #include "tests/check/check_edges.h"
 
 #include <ctype.h>

@@ -1,6 +1,7 @@
-/* check_grad [SEED [ROUNDS [FILTER]]]: gradients in float64 against central differences, through the whole compiler: a row of
- * the op table at a time as IR text, functions and layers of the standard library as .hdl; in each round with other shapes and
- * attributes (the library's in every third round), with one model and with two. */
+/* check_grad [SEED [ROUNDS [FILTER]]]: gradients in float64 against central differences, through
+ * the whole compiler: a row of the op table at a time as IR text, functions and layers of the
+ * standard library as .hdl; in each round with other shapes and attributes (the library's in
+ * every third round), with one model and with two. */
 #include "tests/check/check_grad.h"
 
 #include <stdio.h>

@@ -309,8 +309,8 @@ static void choose_letters(Maker *m, const char *letters, const int *role, int w
     chosen[n] = 0;
 }
 
-/* Letters: x y taps, n samples, g groups, c channels, p q windows, o channels of the result; in the result and the weights
- * they stand in any order. */
+/* Letters: x y taps, n samples, g groups, c channels, p q windows, o channels of the result; in
+ * the result and the weights they stand in any order. */
 Node *make_convolution(Maker *m)
 {
     static const char letters[] = "xyngcpqo";
@@ -361,7 +361,8 @@ Node *make_convolution(Maker *m)
                : build_einsum(&m->b, w, x, arena_printf(arena, "%s,%s->%s", weights, in, out));
 }
 
-/* Rows of four padded to five, of f64 (two registers): LLVM 19 loads them wrongly where rows are left out as well. */
+/* Rows of four padded to five, of f64 (two registers): LLVM 19 loads them wrongly where rows are
+ * left out as well. */
 Node *make_padded_rows(Maker *m)
 {
     const Shape s = shape_of(4, (const int64_t[]){4, 4, 5, 4}),

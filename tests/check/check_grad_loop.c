@@ -1,4 +1,5 @@
-/* Cases of loops: carried, scanned and invariant values, results of either kind, forwards and backwards. */
+/* Cases of loops: carried, scanned and invariant values, results of either kind, forwards and
+ * backwards. */
 #include "tests/check/check_grad_rows.h"
 
 #include "ir/loop.h"

@@ -1,9 +1,10 @@
 /* Gradients against central differences, in float64.
  *
- * All cases of a program are perturbed at the same time, as each has a loss of its own: one element of each case's
- * parameters, and then directions in which all elements move, so that no element goes unseen where there are too many to
- * take one by one.  Around 1e-5 the rounding of a difference and what is cut off of the series are both near 1e-10.
- * Where a difference does not agree it is taken again closer by: there may be a kink in between. */
+ * All cases of a program are perturbed at the same time, as each has a loss of its own: one
+ * element of each case's parameters, and then directions in which all elements move, so that no
+ * element goes unseen where there are too many to take one by one.  Around 1e-5 the rounding of a
+ * difference and what is cut off of the series are both near 1e-10. Where a difference does not
+ * agree it is taken again closer by: there may be a kink in between. */
 #include "tests/check/check_grad.h"
 
 #include <math.h>
@@ -200,7 +201,8 @@ static void move(hftac_array *a, const Probe *p, double by)
     }
 }
 
-/* The differences of those probes that are not done, along their directions; slope [probe][model]. */
+/* The differences of those probes that are not done, along their directions; slope
+ * [probe][model]. */
 static void take_differences(hftac_array *a, const GradProgram *program, Probe *probes,
                              const bool *active, double h, double (*slope)[MAX_MODELS])
 {

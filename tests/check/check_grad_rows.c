@@ -1,5 +1,6 @@
-/* One case for each differentiable row of the op table (several where a row has several sides), as IR that goes through the
- * whole compiler: random shapes and attributes, the loss a weighted sum of the values or of their squares. */
+/* One case for each differentiable row of the op table (several where a row has several sides),
+ * as IR that goes through the whole compiler: random shapes and attributes, the loss a weighted
+ * sum of the values or of their squares. */
 #include "tests/check/check_grad_rows.h"
 
 #include <math.h>

@@ -1,5 +1,5 @@
-/* How a case of one row of the op table is made: with the builder, from random shapes and attributes.
- * Between check_grad_rows.c and the files with the cases. */
+/* How a case of one row of the op table is made: with the builder, from random shapes and
+ * attributes. Between check_grad_rows.c and the files with the cases. */
 #ifndef HFTAC_TESTS_CHECK_GRAD_ROWS_H
 #define HFTAC_TESTS_CHECK_GRAD_ROWS_H
 

@@ -1,8 +1,10 @@
-/* check_large_mean FILE: normalisations of values with a large mean are better than PyTorch's in float32.
+/* check_large_mean FILE: normalisations of values with a large mean are better than PyTorch's in
+ * float32.
  *
- * FILE is what tests/sums/write_large_mean.py wrote: layers and functions as .hdl, float32 operands, PyTorch's results in float64
- * and the error of its float32.  A single training step gives all of ours: x is an input plus a parameter that is 0,
- * and with a rate of 2^20 the parameters' change is the gradient, as exactly as float32 holds it. */
+ * FILE is what tests/sums/write_large_mean.py wrote: layers and functions as .hdl, float32
+ * operands, PyTorch's results in float64 and the error of its float32.  A single training step
+ * gives all of ours: x is an input plus a parameter that is 0, and with a rate of 2^20 the
+ * parameters' change is the gradient, as exactly as float32 holds it. */
 #include "tests/check/check.h"
 
 #include <math.h>
@@ -10,8 +12,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Less than this is rounding of the result itself and of a few additions: where PyTorch's own error is that small (a bias's gradient is the
- * sum of w whatever x is), neither can be said to be better. */
+/* Less than this is rounding of the result itself and of a few additions: where PyTorch's own
+ * error is that small (a bias's gradient is the sum of w whatever x is), neither can be said to
+ * be better. */
 static const double few_roundings = 4e-7;
 static const double rate = 1048576;
 
@@ -70,7 +73,8 @@ static void write_program(Source *s, const Golden *g, const json_t *cases)
     add(s, "\n}\ntrain Case {\n  batch N = 1\n  optimizer SGD(%.0f)\n}\n", rate);
 }
 
-/* The case's tensor of this kind ("before:", ...): what follows in its name; NULL if t is another. */
+/* The case's tensor of this kind ("before:", ...): what follows in its name; NULL if t is
+ * another. */
 static const char *is_kind(const Tensor *t, const char *name, const char *kind)
 {
     const size_t n = strlen(name), k = strlen(kind);

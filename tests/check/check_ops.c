@@ -1,17 +1,20 @@
-/* check_ops DIR: operators against golden tensors: values, the gradients of sum(out * grad_out), and buffers afterwards.
+/* check_ops DIR: operators against golden tensors: values, the gradients of sum(out * grad_out),
+ * and buffers afterwards.
  *
- * From each file a program is written: differentiable inputs and the operator's parameters become Params, the rest
- * inputs; an optimizer written in .hdl keeps the gradients where the library can read them.  An operator that has another
- * meaning in training ("training" among its attributes) runs in both: a state keeps what the training step computed. */
+ * From each file a program is written: differentiable inputs and the operator's parameters become
+ * Params, the rest inputs; an optimizer written in .hdl keeps the gradients where the library can
+ * read them.  An operator that has another meaning in training ("training" among its attributes)
+ * runs in both: a state keeps what the training step computed. */
 #include "tests/check/check.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* How an operator is written.  form: $0 $1 operands, $a the attributes as `, name = value`; a capital first letter: a layer's
- * constructor.  drop: attributes that are inferred or say what the program says otherwise.  rename: "from=to ...".
- * call: how a layer is called, NULL: layer($0); {name} is the attribute of that name, none if absent.  extra: more arguments. */
+/* How an operator is written.  form: $0 $1 operands, $a the attributes as `, name = value`; a
+ * capital first letter: a layer's constructor.  drop: attributes that are inferred or say what
+ * the program says otherwise.  rename: "from=to ...". call: how a layer is called, NULL:
+ * layer($0); {name} is the attribute of that name, none if absent.  extra: more arguments. */
 typedef struct Row {
     const char *op, *form, *drop, *rename, *call, *extra;
 } Row;
@@ -310,7 +313,8 @@ static bool is_result(const Tensor *t)
            !strncmp(t->name, "b_after.", 8);
 }
 
-/* Models home .. of the array hold the case's tensors; `only` >= 0: model 0 takes that slot's values. */
+/* Models home .. of the array hold the case's tensors; `only` >= 0: model 0 takes that slot's
+ * values. */
 static void load(hftac_array *a, const Golden *g, int home, int only)
 {
     for (int i = 0; i < g->n; i++) {

@@ -1,7 +1,7 @@
 /* check_optim DIR: optimizers, clipping and schedules against golden traces.
  *
- * The loss sum(p * g) has the gradient g exactly.  Every number that the file gives an optimizer becomes a hyper, so that
- * the three slots can differ. */
+ * The loss sum(p * g) has the gradient g exactly.  Every number that the file gives an optimizer
+ * becomes a hyper, so that the three slots can differ. */
 #include "tests/check/check.h"
 
 #include <ctype.h>

@@ -1,7 +1,9 @@
-/* check_optimizers FILE: optimizers and schedules at their edges against PyTorch's values (tests/edges/write_optimizers.py).
+/* check_optimizers FILE: optimizers and schedules at their edges against PyTorch's values
+ * (tests/edges/write_optimizers.py).
  *
- * Each program is an array with one model for each setting.  Where PyTorch makes a value that is not finite, the model
- * stops in that step, the elements concerned keep what they were, and the others are PyTorch's. */
+ * Each program is an array with one model for each setting.  Where PyTorch makes a value that is
+ * not finite, the model stops in that step, the elements concerned keep what they were, and the
+ * others are PyTorch's. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

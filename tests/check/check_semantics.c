@@ -1,5 +1,5 @@
-/* check_semantics: what the standard library must do where goldens cannot tell: the places of semantics.md where others went
- * wrong, and random values, whose bounds and means are checked. */
+/* check_semantics: what the standard library must do where goldens cannot tell: the places of
+ * semantics.md where others went wrong, and random values, whose bounds and means are checked. */
 #include "tests/check/check.h"
 
 #include <math.h>

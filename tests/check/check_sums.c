@@ -1,7 +1,9 @@
-/* check_sums: sums have the bits that docs/architecture.md promises ("Bits"), on every processor, and are accurate.
+/* check_sums: sums have the bits that docs/architecture.md promises ("Bits"), on every processor,
+ * and are accurate.
  *
- * The order is written down here a second time, from that page alone.  Random shapes, axes, element types and operands are
- * compared with it bit for bit, for each -march that this processor runs. */
+ * The order is written down here a second time, from that page alone.  Random shapes, axes,
+ * element types and operands are compared with it bit for bit, for each -march that this
+ * processor runs. */
 #include "tests/check/check.h"
 
 #include <math.h>
@@ -47,10 +49,12 @@ static int below(int n)
     return (int)(random_bits() % (uint32_t)n);
 }
 
-/* --- the order, from the page ------------------------------------------------------------------------------ */
+/* --- the order, from the page
+ * ------------------------------------------------------------------------------ */
 
-/* 16 lanes, or 1 value in the first of them.  Values are kept as double and rounded to the type after each addition
- * (which for float gives the float sum: double has more than twice its digits). */
+/* 16 lanes, or 1 value in the first of them.  Values are kept as double and rounded to the type
+ * after each addition (which for float gives the float sum: double has more than twice its
+ * digits). */
 typedef struct Item {
     double lane[LANES];
 } Item;
@@ -178,7 +182,8 @@ static void prepare(Sum *s)
     memset(s->at, 0, sizeof s->at);
 }
 
-/* --- random sums ------------------------------------------------------------------------------------------- */
+/* --- random sums
+ * ------------------------------------------------------------------------------------------- */
 
 typedef enum Kind {
     F32,
@@ -376,7 +381,8 @@ static void check_program(int number)
     }
 }
 
-/* --- how good sums are ------------------------------------------------------------------------------------- */
+/* --- how good sums are
+ * ------------------------------------------------------------------------------------- */
 
 static const char long_sums[] =
     "hdl 1\nmodel Case {\n  input x : f32[10000000]\n  input y : f32[1000, 1000]\n"

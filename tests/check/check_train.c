@@ -1,9 +1,10 @@
 /* check_train DIR: whole training runs of the workloads against golden traces.
  *
- * A file names its workload; the program is that sample with sizes from the file's tensors and metadata, and a train
- * section made from what the metadata says of optimizer, eps and clipping.  Three models with different hypers train on
- * the same batches; losses and final parameters must be within four times PyTorch's own float32 error, plus 1e-6;
- * slot b must be bit-equal to its B = 1 run. */
+ * A file names its workload; the program is that sample with sizes from the file's tensors and
+ * metadata, and a train section made from what the metadata says of optimizer, eps and clipping.
+ * Three models with different hypers train on the same batches; losses and final parameters must
+ * be within four times PyTorch's own float32 error, plus 1e-6; slot b must be bit-equal to its B
+ * = 1 run. */
 #include "tests/check/check.h"
 
 #include <math.h>
@@ -304,15 +305,23 @@ static bool within(const Trace *t, const char *what, int slot, double error, dou
     return false;
 }
 
-/* Where a ReLU's operand is nearer to 0 than its own rounding, the gradient takes one side or the other, and parameters are off by
- * one of two sizes.  Four operands of the traces are that near (a rerun of them in float64 by PyTorch 2.15, which gives
- * the golden values; the error is a layer's mean in float32; what follows is the largest error in a final parameter
+/* Where a ReLU's operand is nearer to 0 than its own rounding, the gradient takes one side or the
+ * other, and parameters are off by
+ * one of two sizes.  Four operands of the traces are that near (a rerun of them in float64 by
+ * PyTorch 2.15, which gives
+ * the golden values; the error is a layer's mean in float32; what follows is the largest error in
+ * a final parameter
  * if float64 takes the other side there, against 2.6e-4 that are allowed):
- *   pointnet_seg, model 2, step 2: bn3, element 1266: 2.6e-7, error 1.6e-5; the other side is 1.1e-3 off (bn1.bias)
- *   mobilenet_v3_large, model 0, step 0: blocks.2.pw_bn, 10641: 3.4e-7, error 2.6e-7; 1.3e-3 (blocks.4.pw_bn.bias)
- *   mobilenet_v3_large, model 1, step 2: blocks.2.dw_bn, 24496: 3.1e-7, error 5.1e-7; 1.4e-3 (blocks.2.dw_bn.bias)
- *                                        blocks.3.pw_bn, 35090: 5.6e-7, error 5.9e-7; 6.9e-4 (blocks.3.pw_bn.bias)
- * So a change of bits alone, of the order of a sum or a fused multiplication, may fail here with errors of these sizes in
+ *   pointnet_seg, model 2, step 2: bn3, element 1266: 2.6e-7, error 1.6e-5; the other side is
+ *   1.1e-3 off (bn1.bias)
+ *   mobilenet_v3_large, model 0, step 0: blocks.2.pw_bn, 10641: 3.4e-7, error 2.6e-7; 1.3e-3
+ *   (blocks.4.pw_bn.bias)
+ *   mobilenet_v3_large, model 1, step 2: blocks.2.dw_bn, 24496: 3.1e-7, error 5.1e-7; 1.4e-3
+ *   (blocks.2.dw_bn.bias)
+ *                                        blocks.3.pw_bn, 35090: 5.6e-7, error 5.9e-7; 6.9e-4
+ *                                        (blocks.3.pw_bn.bias)
+ * So a change of bits alone, of the order of a sum or a fused multiplication, may fail here with
+ * errors of these sizes in
  * these models, and is no worse for that; any other failure is a fault. */
 static double allowed(const Trace *t, const char *what)
 {

@@ -1,10 +1,12 @@
-/* driver MODEL.so [SEED]: runs the CUDA text that it was compiled with (CUDA_TEXT) on the host beside the CPU's model.so of the same
- * program: from the same state and inputs two training steps, then eval, eval_end and predict.  State, results and outputs must agree
- * within float32 rounding, and those of ascending and descending order of blocks and threads bit for bit.
+/* driver MODEL.so [SEED]: runs the CUDA text that it was compiled with (CUDA_TEXT) on the host
+ * beside the CPU's model.so of the same program: from the same state and inputs two training
+ * steps, then eval, eval_end and predict.  State, results and outputs must agree within float32
+ * rounding, and those of ascending and descending order of blocks and threads bit for bit.
  *
- * Within rounding: the program is also run on the CPU from a state whose reals are off by some units in the last place.  A
- * tensor may differ by a small part of its largest element and by a small multiple of what that changes (an optimizer that
- * divides by a gradient's size makes large what is nothing but rounding). */
+ * Within rounding: the program is also run on the CPU from a state whose reals are off by some
+ * units in the last place.  A tensor may differ by a small part of its largest element and by a
+ * small multiple of what that changes (an optimizer that divides by a gradient's size makes large
+ * what is nothing but rounding). */
 #include "tests/cuda/standin.h"
 
 #include CUDA_TEXT
@@ -144,7 +146,8 @@ static Device make_device(const Run *r, size_t shared, size_t scratch)
     return d;
 }
 
-/* Scratch and shared memory hold no number at first, so that what is read before it is written shows. */
+/* Scratch and shared memory hold no number at first, so that what is read before it is written
+ * shows. */
 static HftacFrame make_frame(const Run *r, const Device *d, size_t shared, size_t scratch)
 {
     memset(d->shared, 0xff, shared);

@@ -1,8 +1,10 @@
-/* A stand-in for CUDA and cuBLAS, for tests: with this header the text that hftac prints for --target=cuda is C++ of the host.
+/* A stand-in for CUDA and cuBLAS, for tests: with this header the text that hftac prints for
+ * --target=cuda is C++ of the host.
  *
- * Blocks run one after the other, and the threads of one block too: those that wait for each other are fibers that take turns at
- * each barrier.  Everything can be run in ascending or descending order; what depends on the order is a race.  A
- * product is computed by plain loops, after its arguments have been checked against what cuBLAS documents. */
+ * Blocks run one after the other, and the threads of one block too: those that wait for each
+ * other are fibers that take turns at each barrier.  Everything can be run in ascending or
+ * descending order; what depends on the order is a race.  A product is computed by plain loops,
+ * after its arguments have been checked against what cuBLAS documents. */
 #ifndef HFTAC_TESTS_CUDA_STANDIN_H
 #define HFTAC_TESTS_CUDA_STANDIN_H
 

@@ -33,7 +33,8 @@ typedef struct Number {
     bool wide, fraction;
 } Number;
 
-/* An expression of the input `x` and the number `c` with VALUES elements, and what is right for each. */
+/* An expression of the input `x` and the number `c` with VALUES elements, and what is right for
+ * each. */
 typedef struct Row {
     const char *text;
     Real (*right)(Real x, Real c);

@@ -1,10 +1,11 @@
 /* Numbers among integers: no value wraps, whatever number an integer tensor meets.
  *
- * For each integer type a program is generated in which values at the type's edges meet numbers inside, at the edges of and
- * outside that type, in every comparison and in what chooses, fills, pads, joins and computes.  What is right is computed
- * here in long double, which holds every i64 (64 bits of mantissa), and for i64 arithmetic, which is modulo 2^64 as in
- * PyTorch, in int128.  Each program runs at B = 1 and at B = 3, where the hyper that is compared differs from slot to slot.
- * Then labels of u8 must train 200 classes as labels of i64 do, bit for bit. */
+ * For each integer type a program is generated in which values at the type's edges meet numbers
+ * inside, at the edges of and outside that type, in every comparison and in what chooses, fills,
+ * pads, joins and computes.  What is right is computed here in long double, which holds every i64
+ * (64 bits of mantissa), and for i64 arithmetic, which is modulo 2^64 as in PyTorch, in int128.
+ * Each program runs at B = 1 and at B = 3, where the hyper that is compared differs from slot to
+ * slot. Then labels of u8 must train 200 classes as labels of i64 do, bit for bit. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -304,7 +305,8 @@ static float *train_labels(hftac_array *a, hftac_type type, int b, size_t *bytes
     return get_param(a, "fc.bias", b, bytes);
 }
 
-/* As i64 labels do, the class that -100 would become in u8 too, unless it is the class to ignore. */
+/* As i64 labels do, the class that -100 would become in u8 too, unless it is the class to ignore.
+ */
 static void check_labels(const char *arguments, bool learns, int n_models)
 {
     size_t bytes;

@@ -1,6 +1,8 @@
 /* What must always hold, on samples/digits.hdl with dropout and eight different models:
- *   exactness   slot b of B = 8 trains bit for bit as B = 1 does, with 1, 2 and 3 threads, at -O0 and -O2
- *   isolation   a model that its learning rate drives to NaN stops, keeps its last state, and leaves the others' bits alone
+ *   exactness   slot b of B = 8 trains bit for bit as B = 1 does, with 1, 2 and 3 threads, at -O0
+ *   and -O2
+ *   isolation   a model that its learning rate drives to NaN stops, keeps its last state, and
+ *   leaves the others' bits alone
  *   subsets     any subset of models may run
  *   per model   every scalar may differ per model
  *   memory      a step allocates nothing
@@ -196,8 +198,9 @@ static void subsets(const char *path)
     hftac_close(b);
 }
 
-/* Every scalar may differ per model without recompiling: rate, momentum, decay, schedule, clip, smoothing, dropout, initial
- * values.  One array of three against three arrays of one, and each slot against its neighbour. */
+/* Every scalar may differ per model without recompiling: rate, momentum, decay, schedule, clip,
+ * smoothing, dropout, initial values.  One array of three against three arrays of one, and each
+ * slot against its neighbour. */
 static void everything_per_model(void)
 {
     static const char text[] =

@@ -1,5 +1,6 @@
-/* `repeat` as a loop region against the same program unrolled: the same values within rounding after some steps, bits
- * that do not depend on the number of models or threads, and a compile time that does not grow with the number of rounds. */
+/* `repeat` as a loop region against the same program unrolled: the same values within rounding
+ * after some steps, bits that do not depend on the number of models or threads, and a compile
+ * time that does not grow with the number of rounds. */
 #include "tests/check/check.h"
 
 #include <math.h>
@@ -177,8 +178,9 @@ static double difference(hftac_array *a, int slot_a, hftac_array *b, int slot_b)
     return worst;
 }
 
-/* Cut into kernels, with the rounds of loops walked by the library, steps give the same bits, and every kernel of the
- * training step has run: once a model and step, those of a loop in each round too. */
+/* Cut into kernels, with the rounds of loops walked by the library, steps give the same bits, and
+ * every kernel of the training step has run: once a model and step, those of a loop in each round
+ * too. */
 static void check_profile(const Program *p, hftac_array *one)
 {
     hftac_array *cut = compile_text_options(p->text, 1, looped);

@@ -1,8 +1,9 @@
-/* What becomes of a step whose update makes values that are not finite: nothing that training made is ever NaN or
- * infinite, the model stops in that very step and says of what, and the other models do not notice.
+/* What becomes of a step whose update makes values that are not finite: nothing that training
+ * made is ever NaN or infinite, the model stops in that very step and says of what, and the other
+ * models do not notice.
  *
- * A program runs with three models, of which the middle one meets the bad value; the others are compared bit for bit with
- * arrays of one model. */
+ * A program runs with three models, of which the middle one meets the bad value; the others are
+ * compared bit for bit with arrays of one model. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -244,8 +245,8 @@ static void check_elements(void)
     hftac_close(a);
 }
 
-/* One element of each position in turn, at extents around the vectors' lanes, in kernels of every form: the update alone,
- * in a contraction's epilogue, and beside another order of axes. */
+/* One element of each position in turn, at extents around the vectors' lanes, in kernels of every
+ * form: the update alone, in a contraction's epilogue, and beside another order of axes. */
 static void check_places(const char *optimizer, int rows, int columns)
 {
     Source s = {0};
@@ -279,8 +280,8 @@ static void check_places(const char *optimizer, int rows, int columns)
     hftac_close(a);
 }
 
-/* Programs that no frontend writes: a guarded store of a contraction, of a copy to another order of axes, of a number, of
- * f64.  Rows of x: large, small, NaN. */
+/* Programs that no frontend writes: a guarded store of a contraction, of a copy to another order
+ * of axes, of a number, of f64.  Rows of x: large, small, NaN. */
 static void check_forms(void)
 {
     static const char hir[] = "hir 1\n"
@@ -340,7 +341,8 @@ static void check_forms(void)
     hftac_close(a);
 }
 
-/* Values that were there before training: a step that meets them says so, by the loss or by the state. */
+/* Values that were there before training: a step that meets them says so, by the loss or by the
+ * state. */
 static void check_loaded(void)
 {
     static const char hdl[] = "hdl 1\nmodel M {\n  input x : f32[N, 3]\n"
@@ -366,7 +368,8 @@ static void check_loaded(void)
     hftac_close(a);
 }
 
-/* A variance that rounds below 0, because the gradient never varies: PyTorch 2.15 has NaN in 39 of these 64 elements. */
+/* A variance that rounds below 0, because the gradient never varies: PyTorch 2.15 has NaN in 39
+ * of these 64 elements. */
 static void check_centered(void)
 {
     hftac_array *a =
@@ -387,7 +390,8 @@ static void check_centered(void)
     hftac_close(a);
 }
 
-/* Lengths of 0, 1 and -1 as hypers: the schedule has a value in every epoch, and with 0 the one given here. */
+/* Lengths of 0, 1 and -1 as hypers: the schedule has a value in every epoch, and with 0 the one
+ * given here. */
 static void check_lengths(void)
 {
     static const struct {

@@ -1,5 +1,6 @@
-/* Parameters that a loss does not reach are left alone, as PyTorch leaves those whose gradient is None: no decay, no
- * moments, no accumulators.  A gradient that is 0 is a gradient: a product with 0 or a rounding in between is no excuse. */
+/* Parameters that a loss does not reach are left alone, as PyTorch leaves those whose gradient is
+ * None: no decay, no moments, no accumulators.  A gradient that is 0 is a gradient: a product
+ * with 0 or a rounding in between is no excuse. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,9 +1,10 @@
 /* What a step does when it is more than one update, or one update more than a batch.
  *
- * Several updates: one program with three `update` clauses must do what three programs with one clause each do, when they
- * are run one after the other and pass on all parameters and statistics.  Dropout draws by step and place, so that the three
- * programs draw what the one recomputes.  The calls of the norm stand in the text in another order than the clauses
- * evaluate them.  Accumulation: four batches of two must be one batch of eight. */
+ * Several updates: one program with three `update` clauses must do what three programs with one
+ * clause each do, when they are run one after the other and pass on all parameters and
+ * statistics.  Dropout draws by step and place, so that the three programs draw what the one
+ * recomputes.  The calls of the norm stand in the text in another order than the clauses evaluate
+ * them.  Accumulation: four batches of two must be one batch of eight. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,16 +1,18 @@
-/* A library to be preloaded into a program under test: its k-th call into the system fails, is cut
- * short, or is the last thing that it does.
+/* A library to be preloaded into a program under test: its k-th call into the system fails, is
+ * cut short, or is the last thing that it does.
  *
  *   FAULT=CLASS:K:ACTION   CLASS   any, open, read, write, sync, rename or alloc
  *                          K       counted from 1; K+ : the k-th and all later ones
  *                          ACTION  the name of an errno: the call fails without being made
  *                                  short: half of it is written
  *                                  kill: SIGKILL before the call is made
- *                                  INT, INT2, TERM, ...: that signal is raised before the call, twice for INT2
+ *                                  INT, INT2, TERM, ...: that signal is raised before the call,
+ *                                  twice for INT2
  *                                  none: nothing happens
  *   FAULT_COUNT=FILE       how many calls of the class there were is written there at the end
  *   FAULT_NO_EXCHANGE=1    the file system cannot exchange: renameat2 gives EINVAL for it
- *   FAULT_NO_SYNC=1        syncing does nothing: for many runs, where processes die and machines do not
+ *   FAULT_NO_SYNC=1        syncing does nothing: for many runs, where processes die and machines
+ *   do not
  *
  * A program that this one starts is left alone.  Counted are the calls that the program and its
  * libraries make to libc; every change of a file goes through one of them. */

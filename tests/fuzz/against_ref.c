@@ -1,11 +1,12 @@
-/* Numbers of one program: what model.so computes is what the graph says, by the reference interpreter in double.
+/* Numbers of one program: what model.so computes is what the graph says, by the reference
+ * interpreter in double.
  *
  *     fuzz_against_ref CASE.hir MODEL.so SEED
  *
- * CASE.hir is the program after mask_batch.  For each slot: first values, three training steps (each from the state that
- * the compiled program had), an evaluation and a prediction.  How far a value may be off is measured: the interpreter runs again
- * with every operation's result off by a few units in the last place.  Exit code 1 and a line for each value that is
- * further off. */
+ * CASE.hir is the program after mask_batch.  For each slot: first values, three training steps
+ * (each from the state that the compiled program had), an evaluation and a prediction.  How far a
+ * value may be off is measured: the interpreter runs again with every operation's result off by a
+ * few units in the last place.  Exit code 1 and a line for each value that is further off. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -176,8 +177,8 @@ static const Output *find_output(const Graph *g, OutputKind kind, const char *na
     return NULL;
 }
 
-/* Adaptive optimizers divide by the gradient's own size, so that rounding noise around a gradient of 0 becomes a
- * step: of them the moments are compared, in which the gradient stands as it is. */
+/* Adaptive optimizers divide by the gradient's own size, so that rounding noise around a gradient
+ * of 0 becomes a step: of them the moments are compared, in which the gradient stands as it is. */
 static bool adaptive(const Case *c)
 {
     for (int i = 0; i < c->module->n_states; i++)

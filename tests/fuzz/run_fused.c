@@ -2,9 +2,10 @@
  *
  *     fuzz_run_fused SEED STEPS ONE.so:1 OTHER.so:THREADS...
  *
- * All files are the same program; the first was compiled with B = 1 and is run once for each slot of the largest other one. A
- * run trains STEPS steps, evaluates a full and a partial batch and predicts; after each step all state, losses and metrics
- * are kept, and compared slot by slot.  Exit code 1 and a line for the first difference. */
+ * All files are the same program; the first was compiled with B = 1 and is run once for each slot
+ * of the largest other one. A run trains STEPS steps, evaluates a full and a partial batch and
+ * predicts; after each step all state, losses and metrics are kept, and compared slot by slot.
+ * Exit code 1 and a line for the first difference. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -440,8 +440,8 @@ __attribute__((visibility("hidden"), section(".rodata.fake"), aligned(64))) cons
             .codes = {{.march = T(march), .features = T(features), .n_addresses = N_FUNCTIONS}},
 };
 
-/* The functions' words, directly behind the block, and the note by which libhftac finds it.  The note's hash is
- * filled in after linking, by restamp (tests/unit/restamp.c). */
+/* The functions' words, directly behind the block, and the note by which libhftac finds it.  The
+ * note's hash is filled in after linking, by restamp (tests/unit/restamp.c). */
 static_assert(sizeof(Block) % 8 == 0, "functions follow without a gap");
 #define TEXT_OF(x)   #x
 #define NUMBER_OF(x) TEXT_OF(x)

@@ -45,7 +45,8 @@ void lab_output(Lab *l, OutputKind kind, const char *name, Node *value);
 Node *lab_grad(Lab *l, Node *loss, Node *x);
 /* Verifies, then evaluates. */
 double **lab_evaluate(Lab *l, const char *after);
-/* Largest difference of an output's values to `expected`, relative to 1 + |expected|; infinite if NaNs disagree. */
+/* Largest difference of an output's values to `expected`, relative to 1 + |expected|; infinite if
+ * NaNs disagree. */
 double lab_error(const Lab *l, double *const *values, const char *output,
                  const double *expected, int64_t count);
 int lab_count(const Lab *l, OpCode op);

@@ -1,5 +1,5 @@
-/* A plan without passes/: every output is a kernel of its own (or outputs of one shape share one), every einsum
- * and layout too.  So codegen is tested alone, on .hir text. */
+/* A plan without passes/: every output is a kernel of its own (or outputs of one shape share
+ * one), every einsum and layout too.  So codegen is tested alone, on .hir text. */
 #ifndef HFTAC_TESTS_UNIT_HANDPLAN_H
 #define HFTAC_TESTS_UNIT_HANDPLAN_H
 

@@ -1,5 +1,6 @@
-/* For the unit tests of codegen/cpu: an LLVM module that becomes machine code in this process, by way of an object
- * file and `ld -shared --no-undefined`, so that a call into any library would not link. */
+/* For the unit tests of codegen/cpu: an LLVM module that becomes machine code in this process, by
+ * way of an object file and `ld -shared --no-undefined`, so that a call into any library would
+ * not link. */
 #ifndef HFTAC_TESTS_UNIT_NATIVE_H
 #define HFTAC_TESTS_UNIT_NATIVE_H
 
@@ -13,7 +14,8 @@ typedef struct Native {
     int vector_bytes; /* of march */
 } Native;
 
-/* march: "x86-64-v3" or "native".  Every failure below prints a sentence and ends the test with status 1. */
+/* march: "x86-64-v3" or "native".  Every failure below prints a sentence and ends the test with
+ * status 1. */
 Native native_new(const char *march);
 /* Optimises (-O2), links and loads; no more code can be added. */
 void native_link(Native *n);

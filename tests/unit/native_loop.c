@@ -1,4 +1,5 @@
-/* A loop with one phi, the block number; memory is read and written without demands on alignment. */
+/* A loop with one phi, the block number; memory is read and written without demands on alignment.
+ */
 #include "tests/unit/native_loop.h"
 
 #include <stdbool.h>

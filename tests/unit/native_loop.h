@@ -1,5 +1,5 @@
-/* Functions over arrays for the unit tests: void f(const void *x, const void *y, const void *z, void *out, int64_t blocks),
- * where each turn handles one scalar or one vector. */
+/* Functions over arrays for the unit tests: void f(const void *x, const void *y, const void *z,
+ * void *out, int64_t blocks), where each turn handles one scalar or one vector. */
 #ifndef HFTAC_TESTS_UNIT_NATIVE_LOOP_H
 #define HFTAC_TESTS_UNIT_NATIVE_LOOP_H
 

@@ -55,7 +55,8 @@ static int64_t broadcast(const Shape *x, int rank, const int64_t *index)
     return ravel(x, own);
 }
 
-/* --- leaves ---------------------------------------------------------------------------------------------- */
+/* --- leaves
+ * ---------------------------------------------------------------------------------------------- */
 
 static void eval_const(const Node *n, double *out)
 {
@@ -90,7 +91,8 @@ static void eval_leaf(const Eval *e, const Node *n, double *out)
     fail(n, "no value is bound to it");
 }
 
-/* --- expressions ----------------------------------------------------------------------------------------- */
+/* --- expressions
+ * ----------------------------------------------------------------------------------------- */
 
 static double sign_of(double x)
 {
@@ -240,7 +242,8 @@ static void eval_expr(const Eval *e, const Node *n, double *out)
     }
 }
 
-/* --- index maps ------------------------------------------------------------------------------------------ */
+/* --- index maps
+ * ------------------------------------------------------------------------------------------ */
 
 static int64_t viewed(const Node *n, int64_t i, const int64_t *index)
 {
@@ -426,7 +429,8 @@ static void eval_index(const Eval *e, const Node *n, double *out)
     }
 }
 
-/* --- reductions and contractions ------------------------------------------------------------------------- */
+/* --- reductions and contractions
+ * ------------------------------------------------------------------------- */
 
 static bool beats(double x, double best)
 {
@@ -444,7 +448,8 @@ static int64_t number_along(const Node *n, const Shape *x, const int64_t *index)
     return number;
 }
 
-/* With noise a sum of f32 is rounded at every step, as the partial sums may be large where the sum is not. */
+/* With noise a sum of f32 is rounded at every step, as the partial sums may be large where the
+ * sum is not. */
 static double partial_sum(const Eval *e, const Node *n, double x)
 {
     return e->world->noise > 0 && n->type.dtype == DT_F32 ? (double)(float)x : x;
@@ -544,7 +549,9 @@ static void eval_meta(const Eval *e, const Node *n, double *out)
         out[0] *= (double)x->dim[n->attrs.axes.dims.v[i]];
 }
 
-/* --- loops ----------------------------------------------------------------------------------------------- */
+/* --- loops
+ * -----------------------------------------------------------------------------------------------
+ */
 
 static double **evaluate_graph(Eval *e);
 

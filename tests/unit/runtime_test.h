@@ -38,8 +38,8 @@ void test_data(void);
 void test_faults(void);
 void test_door(void);
 void test_headers(void);
-/* other: a fake model named "Other"; others: pairs of a model.so and a word of its refusal, or "opens", ended
- * by NULL. */
+/* other: a fake model named "Other"; others: pairs of a model.so and a word of its refusal, or
+ * "opens", ended by NULL. */
 void test_loader(const char *other, char **others);
 
 #endif

@@ -1,7 +1,9 @@
-/* autodiff against central differences, for every row that has a gradient, through every later pass.
+/* autodiff against central differences, for every row that has a gradient, through every later
+ * pass.
  *
- * A case computes y from the states p and q; the loss is sum(y * w) with fixed weights.  Its gradients must agree
- * with differences of the loss, and loss and gradients must stay what they are through simplify, hfuse, lower. */
+ * A case computes y from the states p and q; the loss is sum(y * w) with fixed weights.  Its
+ * gradients must agree with differences of the loss, and loss and gradients must stay what they
+ * are through simplify, hfuse, lower. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -222,7 +224,8 @@ static Node *do_softmax(Lab *l, Node *p, Node *q)
     return build2(&l->b, OP_MUL, log_sum, build2(&l->b, OP_DIV, e, s));
 }
 
-/* A gated cell over p [4, 3, 5] with the recurrent weight q [5, 5], which is a bias too: final and stacked values. */
+/* A gated cell over p [4, 3, 5] with the recurrent weight q [5, 5], which is a bias too: final
+ * and stacked values. */
 static Node *do_loop(Lab *l, Node *p, Node *q)
 {
     const Shape s = shape2(3, 5);
@@ -249,7 +252,8 @@ static Node *do_loop(Lab *l, Node *p, Node *q)
     return build2(&l->b, OP_ADD, loop_stacked(&l->b, loop, 0, "all"), last);
 }
 
-/* Backwards, values that change places, a carried start with a gradient, a number that goes up, a sum that is carried. */
+/* Backwards, values that change places, a carried start with a gradient, a number that goes up, a
+ * sum that is carried. */
 static Node *do_loop_back(Lab *l, Node *p, Node *q)
 {
     const Shape s = shape2(3, 4);
@@ -502,7 +506,8 @@ static void check_edges(void)
              (const double[]){0, 1, 0, 0});
 }
 
-/* What the loss does not depend on has gradient 0; detach stops a gradient; an inner node may be asked for. */
+/* What the loss does not depend on has gradient 0; detach stops a gradient; an inner node may be
+ * asked for. */
 static void check_reach(void)
 {
     Lab l;

@@ -1,5 +1,5 @@
-/* codegen/cpu against the reference: .hir text, a plan by hand, model.so, run for two models; every output
- * compared, guard words round every array. */
+/* codegen/cpu against the reference: .hir text, a plan by hand, model.so, run for two models;
+ * every output compared, guard words round every array. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -189,7 +189,9 @@ static const Case cases[] = {
      "  output \"o\" %o\n  state \"w\" %w\n"},
 };
 
-/* --- data ------------------------------------------------------------------------------------------------ */
+/* --- data
+ * ------------------------------------------------------------------------------------------------
+ */
 
 static uint32_t random_state = 1;
 
@@ -265,7 +267,8 @@ static bool guards_hold(const unsigned char *p, int64_t bytes)
     return true;
 }
 
-/* --- one run --------------------------------------------------------------------------------------------- */
+/* --- one run
+ * --------------------------------------------------------------------------------------------- */
 
 typedef struct Run {
     Arena *arena;
@@ -531,7 +534,8 @@ static void test_case(const Case *c, const char *march, int optimize, bool share
     arena_free(r.arena);
 }
 
-/* --- the rest -------------------------------------------------------------------------------------------- */
+/* --- the rest
+ * -------------------------------------------------------------------------------------------- */
 
 static void test_index(void)
 {
@@ -596,7 +600,8 @@ static const char *llvm_text(Arena *a, const Case *c)
     return t.s;
 }
 
-/* Kernels that differ only in where their values lie are one function, and the same input gives the same text. */
+/* Kernels that differ only in where their values lie are one function, and the same input gives
+ * the same text. */
 static void test_equal_kernels(void)
 {
     static const Case two = {"two", F32_XY,

@@ -1,6 +1,7 @@
-/* Contraction kernels as machine code: against one chain of fused multiply-adds per output in plain C, bit for bit, which
- * is what every tile shape, register width and storage order must give; with and without chunks, with the
- * epilogue bias, relu and a long one.  `test_contract -v` prints how near the kernels come to the FMA peak. */
+/* Contraction kernels as machine code: against one chain of fused multiply-adds per output in
+ * plain C, bit for bit, which is what every tile shape, register width and storage order must
+ * give; with and without chunks, with the epilogue bias, relu and a long one.  `test_contract -v`
+ * prints how near the kernels come to the FMA peak. */
 #include <math.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -20,7 +21,8 @@ enum {
 
 typedef enum Epilogue {
     PLAIN,
-    PADDED, /* nothing; the operands are pads of inputs that lack their first row, as no strides can say */
+    /* nothing; the operands are pads of inputs that lack their first row, as no strides can say */
+    PADDED,
     BIAS_RELU, /* relu(x + bias[last axis]) */
     LONG       /* tanh(x * x + bias) * bias, and the sum itself as a second store */
 } Epilogue;
@@ -132,7 +134,8 @@ static Node *make_input(Built *t, Builder *b, const char *name, DType type, cons
     return n;
 }
 
-/* An input of that shape, or what is left of one when its first row is cut off, padded with zeros again. */
+/* An input of that shape, or what is left of one when its first row is cut off, padded with zeros
+ * again. */
 static Node *make_operand(Built *t, Builder *b, const Case *c, const char *name,
                           const Shape *shape, int index, const char *order)
 {
@@ -326,7 +329,8 @@ static double reference(const Built *t, const Case *c, const EinsumSpec *s, cons
     int64_t steps = 1;
     for (int i = 0; i < n; i++)
         steps *= extent_of(t, s, k[i]);
-    /* The innermost letter along which a chunk fits is cut; `whole`: steps of it and the letters inside. */
+    /* The innermost letter along which a chunk fits is cut; `whole`: steps of it and the letters
+     * inside. */
     int64_t inner = 1, whole = extent_of(t, s, k[n - 1]);
     for (int i = n - 2; i >= 0 && whole < c->chunk; i--) {
         inner = whole;

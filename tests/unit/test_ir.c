@@ -1,5 +1,5 @@
-/* Tests of ir/: shape rules with their odd cases, batch marks, builder, printer, reader, verifier, diagnostics.
- * A plain program: prints what failed, and fails if anything did. */
+/* Tests of ir/: shape rules with their odd cases, batch marks, builder, printer, reader,
+ * verifier, diagnostics. A plain program: prints what failed, and fails if anything did. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

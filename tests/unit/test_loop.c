@@ -14,7 +14,8 @@ enum {
     ROUNDS = 5
 };
 
-/* h = tanh(einsum(h, w) + x[t]), c counts; both carried; h stacked, and a second stack that nobody reads. */
+/* h = tanh(einsum(h, w) + x[t]), c counts; both carried; h stacked, and a second stack that
+ * nobody reads. */
 static Node *build_cell(Lab *l, bool reverse)
 {
     const Shape s = shape2(3, 8), scalar = {0};

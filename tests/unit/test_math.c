@@ -1,6 +1,6 @@
 /* The scalar functions as machine code: against libm in wider precision, over bit patterns of the
- * whole range and dense intervals; every width of vector against the scalar, bit for bit; special values.
- * `test_math -v` prints the measured errors and times. */
+ * whole range and dense intervals; every width of vector against the scalar, bit for bit; special
+ * values. `test_math -v` prints the measured errors and times. */
 #include <float.h>
 #include <inttypes.h>
 #include <math.h>
@@ -53,7 +53,8 @@ static void add_kernels(Native *n, ScalarFn f, DType from, DType to)
     }
 }
 
-/* Runs all widths on n elements (a multiple of 16), demands equal bits, leaves the result in out. */
+/* Runs all widths on n elements (a multiple of 16), demands equal bits, leaves the result in out.
+ */
 static void run(Native *n, ScalarFn f, DType from, DType to, const void *x, const void *y,
                 const void *z, void *out, int64_t count)
 {
@@ -304,7 +305,8 @@ static double ulps(long double want, double got, bool wide)
     return (double)(fabsl(want - (long double)got) / ldexpl(1.0L, e - (wide ? 53 : 24)));
 }
 
-/* Nanoseconds per element over values between -4 and 4 (0 and 4 for the first operand of log and pow) in cache. */
+/* Nanoseconds per element over values between -4 and 4 (0 and 4 for the first operand of log and
+ * pow) in cache. */
 static void print_speed(Native *n, ScalarFn f, DType t, void *const buffer[3])
 {
     enum {

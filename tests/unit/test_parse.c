@@ -1,5 +1,7 @@
-/* The parser: programs parse and survive printing, bad text gives the right messages, hostile text none worse.
- *   test_parse DIR...      every .hdl in each directory parses, and parse(print(tree)) is an equal tree */
+/* The parser: programs parse and survive printing, bad text gives the right messages, hostile
+ * text none worse.
+ *   test_parse DIR...      every .hdl in each directory parses, and parse(print(tree)) is an
+ *   equal tree */
 #include <dirent.h>
 #include <stdlib.h>
 #include <string.h>

@@ -14,7 +14,8 @@ static Node *num(Lab *l, DType t, double v)
     return build_const(&l->b, t, v);
 }
 
-/* --- mask_batch ------------------------------------------------------------------------------------------ */
+/* --- mask_batch
+ * ------------------------------------------------------------------------------------------ */
 
 enum {
     N = 6,
@@ -117,7 +118,8 @@ static void check_mask_edges(void)
     lab_close(&l);
 }
 
-/* --- simplify -------------------------------------------------------------------------------------------- */
+/* --- simplify
+ * -------------------------------------------------------------------------------------------- */
 
 typedef Node *Make(Lab *l, Node *x, Node *y);
 
@@ -305,7 +307,9 @@ static void check_long(void)
     lab_close(&l);
 }
 
-/* --- hfuse ----------------------------------------------------------------------------------------------- */
+/* --- hfuse
+ * -----------------------------------------------------------------------------------------------
+ */
 
 /* Two linear layers and their gradients. */
 static void open_mlp(Lab *l)
@@ -373,7 +377,9 @@ static void check_hfuse(void)
     lab_close(&many);
 }
 
-/* --- lower ----------------------------------------------------------------------------------------------- */
+/* --- lower
+ * -----------------------------------------------------------------------------------------------
+ */
 
 static const Node *only_reader(const Graph *g, const Node *n)
 {
@@ -432,7 +438,8 @@ static void check_lower_mlp(void)
               transposed[i]);
     }
     CHECK(module_state(l.module, "fc1.bias")->layout.n == 0, "a bias has a layout");
-    /* dh reads fc2.weight the other way round, and both weights' gradients are stored as the weights are. */
+    /* dh reads fc2.weight the other way round, and both weights' gradients are stored as the
+     * weights are. */
     CHECK(lab_count(&l, OP_LAYOUT) == 1, "%d layout nodes", lab_count(&l, OP_LAYOUT));
     int stored = 0;
     graph_foreach (l.graph, n)

@@ -1,5 +1,5 @@
-/* Philox as machine code: known answers of the Random123 library, and all forms against the scalar one.
- * `test_philox -v` prints times. */
+/* Philox as machine code: known answers of the Random123 library, and all forms against the
+ * scalar one. `test_philox -v` prints times. */
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>

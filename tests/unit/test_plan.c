@@ -1,8 +1,8 @@
-/* Vertical fusion and memory planning: which stores share a kernel, in which order, and that no value is
- * overwritten before its last reader.
+/* Vertical fusion and memory planning: which stores share a kernel, in which order, and that no
+ * value is overwritten before its last reader.
  *
- * Beside plan_check, which every plan goes through, a simulation runs the kernels on tagged memory: every byte remembers which
- * value was written last, every read checks it. */
+ * Beside plan_check, which every plan goes through, a simulation runs the kernels on tagged
+ * memory: every byte remembers which value was written last, every read checks it. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -198,8 +198,8 @@ static const char head[] = "hir 1\nmodule \"Case\" stage=ir models=0 batch=4 epo
     "hir 1\nmodule \"Case\" stage=ir models=0 batch=4 epochs=1\n" declarations \
     "graph @train {\n" nodes "}\n"
 
-/* Bias and relu happen on the contraction's accumulators; the pre-activation that the gradient of tanh wants is
- * one more store of the same kernel. */
+/* Bias and relu happen on the contraction's accumulators; the pre-activation that the gradient of
+ * tanh wants is one more store of the same kernel. */
 static void test_epilogue(void)
 {
     Case c = open_case(
@@ -332,7 +332,8 @@ static const char adam[] = TEXT(
     "state \"p\" %po\nstate \"optimizer.m.p\" %mo\nstate \"optimizer.v.p\" %vo\n"
     "state \"q\" %qo\nstate \"optimizer.m.q\" %mqo\nstate \"$step\" %so\nresult \"ok\" %okr\n");
 
-/* One update is one pass over the parameter, in place; scalars that several updates need are computed once. */
+/* One update is one pass over the parameter, in place; scalars that several updates need are
+ * computed once. */
 static void test_update(void)
 {
     Case c = open_case(adam, 2);
@@ -429,7 +430,8 @@ static void test_recompute(void)
     close_case(&c);
 }
 
-/* A chain that no kernel can hold as a whole reuses its memory, in place where it is elementwise. */
+/* A chain that no kernel can hold as a whole reuses its memory, in place where it is elementwise.
+ */
 static void test_reuse(void)
 {
     Text t;
@@ -452,7 +454,8 @@ static void test_reuse(void)
     arena_free(a);
 }
 
-/* An elementwise kernel writes over the value that dies in it; one that reads other elements too does not. */
+/* An elementwise kernel writes over the value that dies in it; one that reads other elements too
+ * does not. */
 static void test_in_place(void)
 {
     Case c = open_case(TEXT("param \"w\" : f32[8, 8]\nparam \"x\" : f32[8, 8]\n",
@@ -474,7 +477,8 @@ static void test_in_place(void)
     close_case(&c);
 }
 
-/* Operands of a scatter lie in memory; a gather's index and value are computed where they are read, if cheap. */
+/* Operands of a scatter lie in memory; a gather's index and value are computed where they are
+ * read, if cheap. */
 static void test_indirect(void)
 {
     Case c = open_case(TEXT("param \"w\" : f32[7, 3]\ninput \"i\" : u8[4*1, 3]\n",

@@ -1,4 +1,5 @@
-/* Headers of safetensors files that are made to cost memory or time, strings of every form, and what messages show of them. */
+/* Headers of safetensors files that are made to cost memory or time, strings of every form, and
+ * what messages show of them. */
 #include <malloc.h>
 #include <stdlib.h>
 #include <sys/resource.h>

@@ -1,5 +1,6 @@
-/* Is what the plan counts what the code does?  Each program given is planned and generated; the emitter tells of every value
- * that it writes code for, and in how many rounds, and that is compared with passes/fuse/work.c, kernel by kernel. */
+/* Is what the plan counts what the code does?  Each program given is planned and generated; the
+ * emitter tells of every value that it writes code for, and in how many rounds, and that is
+ * compared with passes/fuse/work.c, kernel by kernel. */
 #include <stdio.h>
 #include <string.h>
 
@@ -70,7 +71,8 @@ static bool chosen_by_store(const Kernel *k, const Node *n)
     return false;
 }
 
-/* A value that is the same in some of a block's lanes may be computed once for them; else both counts are the same. */
+/* A value that is the same in some of a block's lanes may be computed once for them; else both
+ * counts are the same. */
 static void compare(Test *t, const Told *told)
 {
     const EntryPlan *e = find_entry(t->plan, told->kernel);
