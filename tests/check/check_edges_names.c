@@ -34,7 +34,9 @@ static const struct {
      "without_idle_taps conv "
      "kernel_bound Conv conv_transposed ConvTranspose recurrent_params recurrent_step "
      "recurrent_run Recurrent "
-     "RecurrentCell minus_infinity masked_scores later AttentionOutput split_heads per_head"},
+     "RecurrentCell minus_infinity places_in_order comes_before first_in_order log_to_base "
+     "length_along "
+     "random_shift moved_elements masked_scores later AttentionOutput split_heads per_head"},
     {"of indices and shapes: no value is computed",
      "elements_at split repeat shape rank len reversed reshape flatten unflatten squeeze "
      "unsqueeze permute transpose "
@@ -44,7 +46,9 @@ static const struct {
      "is_same is_list is_tensor "
      "check Sequential detach with_slope"},
     {"random numbers and first values",
-     "random_bits rand randn Param normal uniform kaiming_uniform kaiming_normal "
+     "random_bits rand randn rand_like randn_like gumbel_softmax random_flip random_crop "
+     "random_horizontal_flip random_vertical_flip Param normal uniform kaiming_uniform "
+     "kaiming_normal "
      "xavier_uniform xavier_normal"},
     {"not in PyTorch", "top_k_accuracy"},
 };

@@ -77,6 +77,16 @@ const LibraryCase grad_library[] = {
     {"detach", "x=N,C y=C", -1, 1, "@x * @y + 0 * detach(@x * @x)"},
     /* ---- randomness: the same in each step that is compared ---- */
     {"dropout", "x=N,C,H", -1, 1, "dropout(@x, {0|0.5|1|some}) * 2 + dropout2d(@x, {0.5|some})"},
+    {"gumbel_softmax", "x=N,C,H", -1, 1, "gumbel_softmax(@x, {1|0.5|some}, false, {1|-1})"},
+    {"random_crop, random_flip", "x=N,C,H,W", -1, 1, "random_crop(@x, {1|3|0}) * random_horizontal_flip(@x, {0.5|1|0}) + random_vertical_flip(@x)"},
+    /* ---- order, distances ---- */
+    {"topk, sort", "x=N,9,H", -1, 1, "topk(@x, {1|3|9}, 1, {true|false})[0][:, :1] * sort(@x, {1|-2}, {true|false})[0]"},
+    {"cdist", "x=N,T,C z=N,H,C", -1, 1, "cdist(@x, @z, {1|2|3})"},
+    {"cosine_similarity", "x=N,C,H z=N,C,H", 0.2, 1, "cosine_similarity(@x, @z, {1|-1})"},
+    {"tan, log2, log10", "x=N,C", 0.2, 1.3, "tan(@x) + log2(@x) * log10(@x) + trunc(@x) + 0 * round(@x)"},
+    {"triplet_margin_loss", "x=3,C y=3,C z=3,C", -1, 1, "triplet_margin_loss(@x, @y, @z, {1|some}, {2|1}, swap = {true|false}, reduction = {\"mean\"|\"sum\"|\"none\"})"},
+    {"gaussian_nll_loss", "x=N,C t=N,C v=N,C", 0.2, 2, "gaussian_nll_loss(@x, @t, @v, {true|false}, reduction = {\"mean\"|\"sum\"|\"none\"})"},
+    {"poisson_nll_loss", "x=N,C t=N,C", 0.2, 2, "poisson_nll_loss(@x, @t, {true|false}, {true|false}, reduction = {\"mean\"|\"sum\"|\"none\"})"},
     /* ---- convolutions ---- */
     {"conv1d", "x=N,GC,L w=GD,C,3 b=GD", -1, 1, "conv1d(@x, @w, {@b|none}, {1|2|3}, {0|1|2|\"valid\"}, {1|2}, <G>, {\"zeros\"|\"reflect\"|\"circular\"}) * sum(@b)"},
     {"conv2d", "x=N,GC,H,W w=GD,C,3,2 b=GD", -1, 1, "conv2d(@x, @w, @b, {1|2|[1, 3]}, {0|1|[2, 0]}, {1|2|[1, 2]}, <G>)"},
@@ -140,8 +150,9 @@ const LibraryCase grad_library[] = {
     {"scaled_dot_product_attention", "q=N,2,T,C k=N,2,H,C v=N,2,H,D", -1, 1, "scaled_dot_product_attention(@q, @k, @v, attn_mask = {none|<reals:T,H>}, is_causal = {true|false}, scale = {none|0.5})"},
     {"MultiheadAttention", "x=N,T,2C", -1, 1, "@layer = MultiheadAttention({1|2}, bias = {true|false}, batch_first = {true|false})\n@y = @layer(@x, @x, @x, is_causal = {true|false})[0]"},
     {"MultiheadAttention, cross", "x=N,T,2C k=N,H,2C", -1, 1, "@layer = MultiheadAttention(2, batch_first = true)\n@y = @layer(@x, @k, @k, key_padding_mask = {none|<bits:N,H>})[0]"},
-    {"MultiheadAttention, widths", "x=T,N,2C k=H,N,D v=H,N,E", -1, 1, "@layer = MultiheadAttention({1|2})\n@y = @layer(@x, @k, @v, attn_mask = {none|<reals:T,H>})[{0|0|1}]"},
+    {"MultiheadAttention, widths", "x=T,N,2C k=H,N,D v=H,N,E", -1, 1, "@layer = MultiheadAttention({1|2})\n@out, @weights = @layer(@x, @k, @v, attn_mask = {none|<reals:T,H>})\n@y = {@out|@out * 2|sum(@weights * @weights) + 0 * @out}"},
     {"TransformerEncoderLayer", "x=N,T,2C", -1, 1, "@layer = TransformerEncoderLayer(2, <D>, dropout = {0|0.3}, activation = {\"gelu\"|\"relu\"}, batch_first = {true|false}, norm_first = {true|false})\n@y = @layer(@x)"},
+    {"TransformerDecoderLayer", "x=N,T,2C m=N,H,2C", -1, 1, "@layer = TransformerDecoderLayer(2, <D>, dropout = {0|0.3}, batch_first = true, norm_first = {true|false})\n@y = @layer(@x, @m, tgt_is_causal = {true|false})"},
     {"LSTM", "x=T,N,C", -1, 1, "@layer = LSTM(<D>, num_layers = {1|2}, bias = {true|false}, batch_first = {true|false}, bidirectional = {true|false})\n@out = @layer(@x)\n@y = @out[0] * 2"},
     {"LSTM, state", "x=H,N,C", -1, 1, "@layer = LSTM(<D>)\n@out, @state = @layer(@x)\n@y = @state[0] * @state[1]"},
     {"GRU", "x=T,N,C", -1, 1, "@layer = GRU(<D>, num_layers = {1|2}, bias = {true|false}, batch_first = {true|false}, bidirectional = {true|false})\n@y = @layer(@x)[{0|1}]"},

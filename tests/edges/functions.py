@@ -23,6 +23,12 @@ def scalars():
     near = REALS[~(REALS.isfinite() & (REALS.abs() > 2.0**44))]  # beyond, they lose their phase: docs/language.md
     one("sin", x=near, absolute=2e-7)
     one("cos", x=near, absolute=2e-7)
+    for name in ("trunc", "round"):
+        one(name, x=torch.cat([REALS, both(1.5, 2.5, 0.49999997, 8388607.5)]), signs=False)
+    near = REALS[~(REALS.isfinite() & (REALS.abs() > 1e9))]
+    one("tan", x=near, relative=2e-6, signs=False)
+    for name in ("log2", "log10"):
+        one(name, x=torch.cat([REALS, T(4.0, 8.0, 1024.0, 100.0, 1000.0)]), absolute=6e-7, relative=1e-6)
     one("isfinite", lambda x: torch.isfinite(x).float(), "where(isfinite(@x), 1.0, 0.0)")
     one("minus", lambda x: -x, "-@x")
     one("one over", lambda x: 1 / x, "1 / @x")

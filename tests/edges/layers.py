@@ -15,7 +15,7 @@ def reductions(name, text, run, settings=None, **more):
     """The loss with each reduction; {r} in the text is the argument."""
     for r in ("none", "sum", "mean"):
         finite = more if r == "none" else {k: small(v) for k, v in more.items()}
-        case(f"{name}, {r}", text.format(r=f'reduction = "{r}"'), lambda *a, r=r: run(*a, reduction=r), settings=dict(signs=False, relative=1e-5, **(settings or {})), **finite)
+        case(f"{name}, {r}", text.format(r=f'reduction = "{r}"'), lambda *a, r=r: run(*a, reduction=r), settings={"signs": False, "relative": 1e-5, **(settings or {})}, **finite)
 
 
 def small(v):
@@ -248,6 +248,11 @@ def others():
         p.data = torch.linspace(-1, 1, p.numel()).reshape(p.shape)
     module_text = "@layer = TransformerEncoderLayer(1, 3, dropout = 0)\n@y = @layer(@x)"
     case("TransformerEncoderLayer of large numbers", module_text, None, module=m, x=q.reshape(3, 1, 2), settings=dict(relative=1e-4, absolute=1e-5, signs=False))
+    m = nn.TransformerDecoderLayer(2, 1, 3, dropout=0)
+    for p in m.parameters():
+        p.data = torch.linspace(-1, 1, p.numel()).reshape(p.shape)
+    case("TransformerDecoderLayer", "@layer = TransformerDecoderLayer(1, 3, dropout = 0)\n@y = @layer(@x, @m)", None, module=m, x=q.reshape(3, 1, 2) / 100, m=q.flip(1).reshape(3, 1, 2) / 50,
+         settings=dict(relative=1e-4, absolute=1e-5, signs=False))
 
 
 class First(nn.Module):

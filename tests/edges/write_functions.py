@@ -13,8 +13,10 @@ import sys
 
 import torch
 
+import distances
 import functions
 import layers
+import sorting
 
 from table import CASES
 
@@ -88,7 +90,8 @@ if __name__ == "__main__":
     if len(sys.argv) != 2:
         sys.exit(__doc__)
     torch.manual_seed(5)
-    for part in (functions.scalars, functions.activations, functions.reductions, functions.shapes, layers.losses, layers.norms, layers.pools, layers.others):
+    for part in (functions.scalars, functions.activations, functions.reductions, functions.shapes, layers.losses, layers.norms, layers.pools, layers.others,
+                 sorting.sorting, distances.distances, distances.likes):
         part()
     tensors = {f"{i}/{k}": v for i, c in enumerate(CASES) for k, v in references(c).items()}
     rows = [dict(name=c["name"], text=c["text"], **c["settings"]) for c in CASES]
