@@ -40,8 +40,8 @@ expect 0 "einsum" "$hftac" --list-ops
 expect 2 "no input file" "$hftac"
 expect 2 "Try 'hftac --help'" "$hftac" --nonsense
 expect 2 "-B needs a whole number" "$hftac" -B 0 x.hdl
-expect 2 "unknown stage" "$hftac" --emit=nothing x.hdl
-expect 2 "no pass is called" "$hftac" --dump-after=nothing x.hdl
+expect 2 "--emit takes ast, hdl, ir," "$hftac" --emit=nothing x.hdl
+expect 2 "--dump-after takes frontend, autodiff," "$hftac" --dump-after=nothing x.hdl
 expect 2 "bogus" "$hftac" -march=bogus "$root/samples/digits.hdl"
 expect 3 "nowhere.hdl" "$hftac" nowhere.hdl
 expect 3 "cannot write" "$hftac" -q "$root/samples/digits.hdl" -o /nonexistent/model.so

@@ -2,45 +2,16 @@
 #include "tools/hftrun.h"
 
 #include <math.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
-
-/* What files say is shown, but no terminal obeys it; the library's messages are plain already,
- * and have lines. */
-static void put_plain(const char *s, FILE *to)
-{
-    for (; *s; s++) {
-        const unsigned char c = (unsigned char)s[0], next = (unsigned char)s[1];
-        if ((c < 0x20 && c != '\n') || c == 0x7f || (c == 0xc2 && next >= 0x80 && next < 0xa0))
-            fprintf(to, "\\x%02x", c);
-        else
-            putc(c, to);
-    }
-}
-
-_Noreturn void die(int code, const char *fmt, ...)
-{
-    char text[16384];
-    va_list ap;
-    va_start(ap, fmt);
-    vsnprintf(text, sizeof text, fmt, ap);
-    fflush(stdout);
-    fputs("hftrun: error: ", stderr);
-    put_plain(text, stderr);
-    fputs(code == EXIT_USAGE ? "\nTry 'hftrun --help'.\n" : "\n", stderr);
-    va_end(ap);
-    exit(code);
-}
 
 int exit_code(hftac_status status)
 {
     static const int codes[] = {
         [HFTAC_USAGE] = EXIT_USAGE,      [HFTAC_NOT_FOUND] = EXIT_INPUT,
         [HFTAC_DATA] = EXIT_INPUT,       [HFTAC_FILE] = EXIT_FILE,
-        [HFTAC_MODEL] = EXIT_INPUT,      [HFTAC_CPU] = EXIT_DEVICE,
+        [HFTAC_MODEL] = EXIT_INPUT,      [HFTAC_CPU] = EXIT_MISSING,
         [HFTAC_MEMORY] = EXIT_FILE,      [HFTAC_THREADS] = EXIT_FILE,
         [HFTAC_INTERRUPTED] = EXIT_FILE, /* is seen to where it is asked for */
     };
@@ -59,13 +30,6 @@ void *allocate(size_t count, size_t size)
     if (!p)
         die(EXIT_FILE, "out of memory");
     return p;
-}
-
-static double now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
 /* Opens twice where the lists say how many models there are: names and domains are known only
@@ -349,7 +313,7 @@ int main(int argc, char **argv)
 {
     standard_files_open();
     signals_begin();
-    const Options o = options_read(argc, argv);
+    Options o = hftrun_options_read(argc, argv);
     HyperTable h;
     hftac_array *a = open_array(&o, &h);
     if (o.info) {
@@ -369,6 +333,7 @@ int main(int argc, char **argv)
     if (o.profile)
         profile_print(a);
     hypers_free(&h);
+    option_list_free(&o.specs);
     hftac_close(a);
     return code;
 }

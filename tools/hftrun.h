@@ -7,13 +7,11 @@
 #include <stdio.h>
 
 #include "runtime/hftac.h"
+#include "tools/options.h"
+#include "tools/program.h"
 
 enum {
-    EXIT_INPUT = 1,
-    EXIT_USAGE = 2,
-    EXIT_FILE = 3,
-    EXIT_DEVICE = 4,
-    EXIT_DIVERGED = 5
+    MAX_MODELS = 1 << 20
 };
 
 typedef enum Progress {
@@ -23,16 +21,11 @@ typedef enum Progress {
     PROGRESS_NONE
 } Progress;
 
-enum {
-    MAX_SPECS = 64
-};
-
 typedef struct Options {
     const char *model, *train, *valid, *test, *load, *save, *predict, *log, *csv, *hypers_table,
         *sort, *seeds;
-    const char *specs[MAX_SPECS]; /* --hyper NAME=... */
-    int n_specs;
-    int64_t epochs; /* -1: the program's */
+    OptionList specs; /* --hyper NAME=... */
+    int epochs;       /* -1: the program's */
     int models, threads, only;
     uint64_t seed;
     bool grid, info, json, quiet, profile, perf_map;
@@ -40,9 +33,7 @@ typedef struct Options {
     Progress progress;
 } Options;
 
-/* Ends the program with `code` after "hftrun: error: ...". */
-_Noreturn void die(int code, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-/* ... if status is not OK, with the library's sentence and the exit code that fits. */
+/* Ends the program if status is not OK, with the library's sentence and the exit code that fits. */
 void check(hftac_status status);
 /* The exit code that fits a status. */
 int exit_code(hftac_status status);
@@ -50,8 +41,10 @@ void *allocate(size_t count, size_t size);
 
 /* ---- hftrun_options.c ---- */
 
+/* The table of options. */
+extern const OptionTable hftrun_table;
 /* Ends the program after --help, --version, or with exit code 2 on mistakes. */
-Options options_read(int argc, char **argv);
+Options hftrun_options_read(int argc, char **argv);
 
 /* ---- hftrun_signals.c ---- */
 
@@ -67,13 +60,6 @@ int signals_asked(void);
 /* Dies if what --save, --log, --csv or --predict name cannot be written, or is read from.  Leaves
  * everything as it is. */
 void outputs_try(const Options *o);
-/* Standard files that are closed are opened so that nothing else gets their numbers; reading and
- * writing still fail. */
-void standard_files_open(void);
-/* Whether anything printed so far did not arrive (errno). */
-bool stdout_failed(void);
-/* Ends the program with 0, or with EXIT_FILE if what was printed did not arrive. */
-_Noreturn void stdout_end(void);
 
 /* ---- hftrun_hypers.c ---- */
 

@@ -19,6 +19,10 @@
 #include <string.h>
 #include <sys/stat.h>
 
+enum {
+    LINE_BYTES = 65536 /* of a table */
+};
+
 typedef enum SpecKind {
     SPEC_LIST,
     SPEC_LINEAR,
@@ -111,15 +115,23 @@ static Spec parse_spec(const char *text, const hftac_array *a)
     return s;
 }
 
-static int parse_specs(const Options *o, const hftac_array *a, Spec *specs)
+static Spec *parse_specs(const Options *o, const hftac_array *a)
 {
-    for (int i = 0; i < o->n_specs; i++) {
-        specs[i] = parse_spec(o->specs[i], a);
+    Spec *specs = allocate((size_t)o->specs.n, sizeof *specs);
+    for (int i = 0; i < o->specs.n; i++) {
+        specs[i] = parse_spec(o->specs.text[i], a);
         for (int j = 0; j < i; j++)
             if (specs[j].hyper == specs[i].hyper)
                 die(EXIT_USAGE, "--hyper %s is given twice", specs[i].name);
     }
-    return o->n_specs;
+    return specs;
+}
+
+static void free_specs(Spec *specs, int n)
+{
+    for (int i = 0; i < n; i++)
+        free(specs[i].list);
+    free(specs);
 }
 
 /* A pipe that nobody writes to is not waited for. */
@@ -141,7 +153,7 @@ static int table_rows(const char *path)
 {
     FILE *f = open_table(path);
     int n = -1; /* the header */
-    char line[65536];
+    char line[LINE_BYTES];
     while (fgets(line, sizeof line, f))
         n += line[strspn(line, " \t\r\n")] != 0;
     fclose(f);
@@ -162,8 +174,8 @@ static int specs_count(const Options *o, const Spec *specs, int n)
             if (specs[i].kind != SPEC_LIST)
                 die(EXIT_USAGE, "--grid takes lists; %s is a range", specs[i].name);
             count *= specs[i].n;
-            if (count > 1 << 20)
-                die(EXIT_USAGE, "--grid has over %d models", 1 << 20);
+            if (count > MAX_MODELS)
+                die(EXIT_USAGE, "--grid has over %d models", MAX_MODELS);
         }
         return (int)count;
     }
@@ -181,11 +193,9 @@ static int specs_count(const Options *o, const Spec *specs, int n)
 
 int hypers_count(const Options *o, const hftac_array *a)
 {
-    Spec specs[MAX_SPECS];
-    const int n = parse_specs(o, a, specs);
-    int count = specs_count(o, specs, n);
-    for (int i = 0; i < n; i++)
-        free(specs[i].list);
+    Spec *specs = parse_specs(o, a);
+    int count = specs_count(o, specs, o->specs.n);
+    free_specs(specs, o->specs.n);
     if (o->hypers_table) {
         const int rows = table_rows(o->hypers_table);
         if (count > 1 && count != rows)
@@ -253,9 +263,9 @@ static void fill_specs(const Options *o, const Spec *specs, int n, HyperTable *t
 static void fill_table(const char *path, const hftac_array *a, HyperTable *t)
 {
     FILE *f = open_table(path);
-    hftac_hyper column[MAX_SPECS];
+    hftac_hyper *column = allocate((size_t)t->n_hypers, sizeof *column);
     int n = 0, row = -1;
-    char line[65536];
+    char line[LINE_BYTES];
     while (fgets(line, sizeof line, f) && row < t->n_models) {
         if (!line[strspn(line, " \t\r\n")])
             continue;
@@ -267,11 +277,13 @@ static void fill_table(const char *path, const hftac_array *a, HyperTable *t)
             for (size_t len = strlen(cell); len && isspace((unsigned char)cell[len - 1]);)
                 cell[--len] = 0;
             if (row < 0) {
-                if (n == MAX_SPECS)
-                    die(EXIT_INPUT, "%s: over %d columns", path, MAX_SPECS);
-                if (hftac_find_hyper(a, cell, &column[n]))
+                hftac_hyper hyper;
+                if (hftac_find_hyper(a, cell, &hyper))
                     die(EXIT_INPUT, "%s: %s", path, hftac_last_error());
-                t->given[column[n++]] = true;
+                if (t->given[hyper])
+                    die(EXIT_INPUT, "%s: two columns are called %s", path, cell);
+                column[n++] = hyper;
+                t->given[hyper] = true;
             } else if (i < n) {
                 t->value[row * t->n_hypers + column[i]] =
                     parse_number(cell, cell + strlen(cell), path);
@@ -281,13 +293,14 @@ static void fill_table(const char *path, const hftac_array *a, HyperTable *t)
             die(EXIT_INPUT, "%s: model %d has %d values, the header has %d", path, row, i, n);
         row++;
     }
+    free(column);
     fclose(f);
 }
 
 HyperTable hypers_read(const Options *o, const hftac_array *a, int n_models)
 {
-    Spec specs[MAX_SPECS];
-    const int n = parse_specs(o, a, specs), n_hypers = hftac_describe(a)->n_hypers;
+    Spec *specs = parse_specs(o, a);
+    const int n_hypers = hftac_describe(a)->n_hypers;
     HyperTable t = {.n_models = n_models, .n_hypers = n_hypers};
     t.value = allocate((size_t)n_models * (size_t)(n_hypers + 1), sizeof *t.value);
     t.given = allocate((size_t)n_hypers + 1, sizeof *t.given);
@@ -296,9 +309,8 @@ HyperTable hypers_read(const Options *o, const hftac_array *a, int n_models)
             t.value[b * n_hypers + h] = hftac_describe_hyper(a, h)->value;
     if (o->hypers_table)
         fill_table(o->hypers_table, a, &t);
-    fill_specs(o, specs, n, &t);
-    for (int i = 0; i < n; i++)
-        free(specs[i].list);
+    fill_specs(o, specs, o->specs.n, &t);
+    free_specs(specs, o->specs.n);
     return t;
 }
 

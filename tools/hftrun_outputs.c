@@ -1,5 +1,5 @@
 /* Where results go: whether that can be written, and is nothing that is read, before any time is
- * spent on training; and whether standard output took what was printed. */
+ * spent on training. */
 #include "tools/hftrun.h"
 
 #include <dirent.h>
@@ -116,25 +116,4 @@ void outputs_try(const Options *o)
         check(hftac_try_file(o->predict));
     if (o->save)
         check(hftac_try_save(o->save));
-}
-
-/* ---- Standard output ---- */
-
-void standard_files_open(void)
-{
-    for (int fd = 0; fd <= 2; fd++)
-        if (fcntl(fd, F_GETFD) < 0 && errno == EBADF)
-            (void)!open("/dev/null", fd == 0 ? O_WRONLY : O_RDONLY);
-}
-
-bool stdout_failed(void)
-{
-    return fflush(stdout) != 0 || ferror(stdout);
-}
-
-_Noreturn void stdout_end(void)
-{
-    if (stdout_failed())
-        die(EXIT_FILE, "cannot write to standard output: %s", strerror(errno));
-    exit(0);
 }

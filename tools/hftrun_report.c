@@ -11,6 +11,10 @@
 #include <time.h>
 #include <unistd.h>
 
+enum {
+    PROBLEM_BYTES = 16384
+};
+
 struct Report {
     const Options *o;
     hftac_array *a;
@@ -27,13 +31,6 @@ struct Report {
 };
 
 static const char *const split_text[N_SPLITS] = {"train", "valid", "test"};
-
-static double now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 static double *cell(const Report *r, Split s, int model, int metric)
 {
@@ -58,13 +55,15 @@ static bool shown_model(const Report *r, int model)
 
 void report_problem(Report *r, int code, const char *fmt, ...)
 {
+    char text[PROBLEM_BYTES];
     va_list ap;
     va_start(ap, fmt);
+    vsnprintf(text, sizeof text, fmt, ap);
+    va_end(ap);
     report_quiet(r);
     fputs("hftrun: error: ", stderr);
-    vfprintf(stderr, fmt, ap);
+    print_escaped(text, stderr);
     fputc('\n', stderr);
-    va_end(ap);
     if (!r->code)
         r->code = code;
 }
