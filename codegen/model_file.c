@@ -7,6 +7,7 @@
 
 #include <string.h>
 
+#include "ir/run_value.h"
 #include "ir/support/map.h"
 #include "runtime/model_abi.h"
 
@@ -32,6 +33,13 @@ static_assert((int)ROLE_PARAM == HFTAC_ROLE_PARAM && (int)ROLE_BUFFER == HFTAC_R
                   (int)ROLE_COUNTER == HFTAC_ROLE_COUNTER &&
                   (int)ROLE_METRIC == HFTAC_ROLE_METRIC,
               "roles");
+static_assert((int)RUN_CLOCK_COUNT == HFTAC_N_CLOCK &&
+                  (int)RUN_BATCH_COUNT == HFTAC_N_SCALARS &&
+                  (int)RUN_EPOCH == HFTAC_CLOCK_EPOCH &&
+                  (int)RUN_EPOCHS == HFTAC_CLOCK_EPOCHS &&
+                  (int)RUN_STEPS_PER_EPOCH == HFTAC_CLOCK_STEPS_PER_EPOCH &&
+                  (int)RUN_N_VALID == HFTAC_N_CLOCK + HFTAC_SCALAR_N_VALID,
+              "scalars of the run");
 static_assert((int)DOMAIN_NONE == HFTAC_DOMAIN_KIND_NONE &&
                   (int)DOMAIN_RANGE == HFTAC_DOMAIN_KIND_RANGE &&
                   (int)DOMAIN_LOG == HFTAC_DOMAIN_KIND_LOG &&
@@ -235,6 +243,7 @@ static const char *source_of(const Writer *w, const Node *n)
 SAME(STATE)
 SAME(INPUT)
 SAME(HYPER)
+SAME(CLOCK)
 SAME(SCALAR)
 SAME(SEED)
 SAME(CONST)
@@ -256,6 +265,7 @@ static HftacPlace whole_place(const Buffer *b, int address)
         row.offset = b->offset;
         break;
     case BUF_HYPER:
+    case BUF_CLOCK:
     case BUF_SCALAR:
     case BUF_RESULT:
         row.offset = (int64_t)sizeof(double) * b->index;

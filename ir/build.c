@@ -102,9 +102,9 @@ Node *build_hyper(Builder *b, const char *name)
     return named_leaf(b, OP_HYPER, &type, name);
 }
 
-Node *build_scalar(Builder *b, const char *name)
+Node *build_scalar(Builder *b, RunValue v)
 {
-    return named_leaf(b, OP_SCALAR, &(Type){.dtype = DT_F64}, name);
+    return named_leaf(b, OP_SCALAR, &(Type){.dtype = DT_F64}, run_value_text(v));
 }
 
 Node *build_seed(Builder *b)
@@ -116,6 +116,27 @@ Node *build_seed(Builder *b)
     attrs_default(ATTR_none, &attrs);
     const Type type = per_model_scalar(b, DT_I64);
     return build_leaf(b, OP_SEED, &attrs, &type, "seed");
+}
+
+Node *build_same_leaf(Builder *b, const Node *n)
+{
+    RunValue value;
+    switch (op_info(n->op)->data) {
+    case LEAF_INPUT:
+        return build_input(b, n->attrs.leaf.name);
+    case LEAF_STATE:
+        return build_state(b, n->attrs.leaf.name);
+    case LEAF_HYPER:
+        return build_hyper(b, n->attrs.leaf.name);
+    case LEAF_SEED:
+        return build_seed(b);
+    case LEAF_SCALAR:
+        if (run_value_find(n->attrs.leaf.name, &value))
+            return build_scalar(b, value);
+        diag_internal(NULL, "no scalar of the run is called %s", n->attrs.leaf.name);
+    default:
+        return graph_append(b->graph, n);
+    }
 }
 
 Node *build_table(Builder *b, DType dtype, const Shape *shape, const double *data)

@@ -8,6 +8,7 @@
 #define HFTAC_IR_BUILD_H
 
 #include "ir/graph.h"
+#include "ir/run_value.h"
 
 typedef struct Builder {
     Graph *graph;
@@ -27,10 +28,10 @@ Node *build_input(Builder *b, const char *name); /* declared in the module */
 Node *build_state(Builder *b,
                   const char *name); /* declared in the module; one node per graph and state */
 Node *build_hyper(Builder *b, const char *name); /* f64[]; one node per graph and hyper */
-Node *
-build_scalar(Builder *b,
-             const char *name); /* f64[]: "epoch", "epochs", "steps_per_epoch", "n_valid" */
-Node *build_seed(Builder *b);   /* i64[] */
+Node *build_scalar(Builder *b, RunValue v);      /* f64[]; one node per graph and value */
+Node *build_seed(Builder *b);                    /* i64[] */
+/* A leaf of another graph of the module, n, in this one. */
+Node *build_same_leaf(Builder *b, const Node *n);
 Node *build_const(Builder *b, DType dtype, double value);                    /* rank 0 */
 Node *build_full(Builder *b, DType dtype, const Shape *shape, double value); /* every element */
 Node *build_table(Builder *b, DType dtype, const Shape *shape, const double *data); /* copied */

@@ -63,10 +63,10 @@ Node **kernel_body(const EntryPlan *e, const Kernel *k, Arena *a, int *n)
 /* ---- text ---- */
 
 static const char *const space_text[] = {
-    [BUF_STATE] = "state",   [BUF_INPUT] = "input",     [BUF_HYPER] = "hyper",
-    [BUF_SCALAR] = "scalar", [BUF_SEED] = "seed",       [BUF_CONST] = "const",
-    [BUF_SHARED] = "shared", [BUF_SCRATCH] = "scratch", [BUF_RESULT] = "result",
-    [BUF_OUTPUT] = "output"};
+    [BUF_STATE] = "state",   [BUF_INPUT] = "input",   [BUF_HYPER] = "hyper",
+    [BUF_CLOCK] = "clock",   [BUF_SCALAR] = "scalar", [BUF_SEED] = "seed",
+    [BUF_CONST] = "const",   [BUF_SHARED] = "shared", [BUF_SCRATCH] = "scratch",
+    [BUF_RESULT] = "result", [BUF_OUTPUT] = "output"};
 static const char *const kind_text[] = {[KERNEL_EXPR] = "expr",
                                         [KERNEL_CONTRACT] = "contract",
                                         [KERNEL_SCATTER] = "scatter",

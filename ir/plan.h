@@ -18,7 +18,8 @@ typedef enum BufferSpace {
     BUF_STATE,   /* in the model's block of state; offset within it */
     BUF_INPUT,   /* frame->inputs[index] */
     BUF_HYPER,   /* frame->hypers, index */
-    BUF_SCALAR,  /* frame->scalars, index (order of model_abi.h) */
+    BUF_CLOCK,   /* frame->clocks, index: run_values.def */
+    BUF_SCALAR,  /* frame->scalars, index: run_values.def less RUN_CLOCK_COUNT */
     BUF_SEED,    /* frame->seeds */
     BUF_CONST,   /* data in model.so: node->attrs.value */
     BUF_SHARED,  /* one for all models, offset in frame->shared */
@@ -38,7 +39,7 @@ struct Buffer {
     const char *name;
     BufferSpace space;
     DType dtype;
-    /* STATE, HYPER, SEED, RESULT, OUTPUT and `each` INPUTs: model b's is at b * model_bytes. */
+    /* STATE, HYPER, CLOCK, SEED, RESULT, OUTPUT and `each` INPUTs: model b's is at b * model_bytes. */
     bool per_model;
     int index;
     int64_t offset, bytes; /* bytes: of one model's */

@@ -112,9 +112,13 @@ static const char *check_leaf(const Check *c, const Node *n)
         return check_arg(c, n);
     if (info->data == LEAF_HYPER && !module_hyper(m, name))
         return check_named_leaf(c, n, NULL);
+    RunValue value;
+    if (info->data == LEAF_SCALAR)
+        return run_value_find(name, &value)
+                   ? check_scalar_leaf(c, n, DT_F64, run_value_per_model(value))
+                   : fail_node(c, n, "names no scalar of the run");
     if (info->data != LEAF_CONST)
-        return check_scalar_leaf(c, n, info->data == LEAF_SEED ? DT_I64 : DT_F64,
-                                 info->data != LEAF_SCALAR);
+        return check_scalar_leaf(c, n, info->data == LEAF_SEED ? DT_I64 : DT_F64, true);
     const int64_t have = n->attrs.value.data.n;
     if (have != 1 && have != shape_count(&n->type.shape))
         return fail_node(c, n, "has neither one value nor one for each element");

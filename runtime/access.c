@@ -403,24 +403,89 @@ hftac_status hftac_read_epoch_metric(const hftac_array *a, hftac_metric metric, 
 /* Programs see epochs and steps as doubles, which hold whole numbers up to here. */
 static const int64_t MOST_EPOCHS = INT64_C(1) << 53;
 
+static double *clock_of(const hftac_array *a, int32_t model)
+{
+    return a->clocks + (size_t)model * HFTAC_N_CLOCK;
+}
+
+static hftac_status check_plan(int64_t epochs, int64_t steps_per_epoch)
+{
+    if (epochs >= 0 && steps_per_epoch >= 0 && epochs <= MOST_EPOCHS &&
+        steps_per_epoch <= MOST_EPOCHS)
+        return HFTAC_OK;
+    return hft_fail(HFTAC_USAGE,
+                    "a plan of %" PRId64 " epochs of %" PRId64 " steps makes no sense", epochs,
+                    steps_per_epoch);
+}
+
+static hftac_status check_epoch(int64_t epoch)
+{
+    if (epoch < 0)
+        return hft_fail(HFTAC_USAGE, "epoch %" PRId64 " is negative", epoch);
+    if (epoch > MOST_EPOCHS)
+        return hft_fail(HFTAC_USAGE, "epoch %" PRId64 " is above 2^53", epoch);
+    return HFTAC_OK;
+}
+
+static void plan_model(hftac_array *a, int32_t model, int64_t epochs, int64_t steps_per_epoch)
+{
+    clock_of(a, model)[HFTAC_CLOCK_EPOCHS] = (double)epochs;
+    clock_of(a, model)[HFTAC_CLOCK_STEPS_PER_EPOCH] = (double)steps_per_epoch;
+}
+
+/* What the model has summed up in the epoch before is forgotten. */
+static void begin_epoch(hftac_array *a, int32_t model, int64_t epoch)
+{
+    clock_of(a, model)[HFTAC_CLOCK_EPOCH] = (double)epoch;
+    a->epoch_count[model] = 0;
+    for (int32_t i = 0; i < a->about.n_metrics; i++)
+        a->epoch_sum[(size_t)i * (size_t)a->n + (size_t)model] = 0;
+}
+
 hftac_status hftac_set_plan(hftac_array *a, int64_t epochs, int64_t steps_per_epoch)
 {
     HFT_OWN_FLOAT_MODE;
     if (hft_check_array(a))
         return HFTAC_USAGE;
-    if (epochs < 0 || steps_per_epoch < 0 || epochs > MOST_EPOCHS ||
-        steps_per_epoch > MOST_EPOCHS)
-        return hft_fail(HFTAC_USAGE,
-                        "a plan of %" PRId64 " epochs of %" PRId64 " steps makes no sense",
-                        epochs, steps_per_epoch);
-    a->scalars[HFTAC_SCALAR_EPOCHS] = (double)epochs;
-    a->scalars[HFTAC_SCALAR_STEPS_PER_EPOCH] = (double)steps_per_epoch;
-    return HFTAC_OK;
+    const hftac_status s = check_plan(epochs, steps_per_epoch);
+    for (int32_t b = 0; !s && b < a->n; b++)
+        plan_model(a, b, epochs, steps_per_epoch);
+    return s;
+}
+
+hftac_status hftac_set_model_plan(hftac_array *a, int32_t model, int64_t epochs,
+                                  int64_t steps_per_epoch)
+{
+    HFT_OWN_FLOAT_MODE;
+    hftac_status s = hft_check_slot(a, model);
+    if (!s)
+        s = check_plan(epochs, steps_per_epoch);
+    if (!s)
+        plan_model(a, model, epochs, steps_per_epoch);
+    return s;
+}
+
+void hft_default_plan(hftac_array *a, int64_t steps_per_epoch)
+{
+    for (int32_t b = 0; b < a->n; b++)
+        if (clock_of(a, b)[HFTAC_CLOCK_STEPS_PER_EPOCH] == 0)
+            clock_of(a, b)[HFTAC_CLOCK_STEPS_PER_EPOCH] = (double)steps_per_epoch;
 }
 
 int64_t hftac_epoch(const hftac_array *a)
 {
-    return a ? (int64_t)a->scalars[HFTAC_SCALAR_EPOCH] : 0;
+    return a ? a->epoch : 0;
+}
+
+hftac_status hftac_read_model_epoch(const hftac_array *a, int32_t model, int64_t *epoch)
+{
+    if (!epoch)
+        return hft_fail(HFTAC_USAGE, "epoch is NULL");
+    *epoch = 0;
+    const hftac_status s = hft_check_slot(a, model);
+    if (!s)
+        *epoch = (int64_t)clock_of(a, model)[HFTAC_CLOCK_EPOCH];
+    return s;
 }
 
 hftac_status hftac_set_epoch(hftac_array *a, int64_t epoch)
@@ -428,14 +493,24 @@ hftac_status hftac_set_epoch(hftac_array *a, int64_t epoch)
     HFT_OWN_FLOAT_MODE;
     if (hft_check_array(a))
         return HFTAC_USAGE;
-    if (epoch < 0)
-        return hft_fail(HFTAC_USAGE, "epoch %" PRId64 " is negative", epoch);
-    if (epoch > MOST_EPOCHS)
-        return hft_fail(HFTAC_USAGE, "epoch %" PRId64 " is above 2^53", epoch);
-    a->scalars[HFTAC_SCALAR_EPOCH] = (double)epoch;
-    memset(a->epoch_sum, 0, (size_t)a->about.n_metrics * (size_t)a->n * sizeof a->epoch_sum[0]);
-    memset(a->epoch_count, 0, (size_t)a->n * sizeof a->epoch_count[0]);
+    const hftac_status s = check_epoch(epoch);
+    if (s)
+        return s;
+    a->epoch = epoch;
+    for (int32_t b = 0; b < a->n; b++)
+        begin_epoch(a, b, epoch);
     return HFTAC_OK;
+}
+
+hftac_status hftac_set_model_epoch(hftac_array *a, int32_t model, int64_t epoch)
+{
+    HFT_OWN_FLOAT_MODE;
+    hftac_status s = hft_check_slot(a, model);
+    if (!s)
+        s = check_epoch(epoch);
+    if (!s)
+        begin_epoch(a, model, epoch);
+    return s;
 }
 
 /* The state from which a schedule takes the metric that the epoch ended with. */
@@ -474,5 +549,13 @@ hftac_status hftac_epoch_end(hftac_array *a, int32_t metric)
             return s;
         take_metric(a, metric);
     }
-    return hftac_set_epoch(a, hftac_epoch(a) + 1);
+    hftac_status s = check_epoch(a->epoch + 1);
+    for (int32_t b = 0; !s && b < a->n; b++)
+        s = check_epoch((int64_t)clock_of(a, b)[HFTAC_CLOCK_EPOCH] + 1);
+    if (s)
+        return s;
+    a->epoch++;
+    for (int32_t b = 0; b < a->n; b++)
+        begin_epoch(a, b, (int64_t)clock_of(a, b)[HFTAC_CLOCK_EPOCH] + 1);
+    return HFTAC_OK;
 }

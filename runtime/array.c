@@ -343,6 +343,7 @@ static bool allocate_host(hftac_array *a)
     const uint64_t n = (uint64_t)a->n, n_metrics = (uint64_t)a->about.n_metrics;
     return table(&a->hyper_values, n * rows(a, HFTAC_SECTION_HYPERS), sizeof(double)) &&
            table(&a->results, n * a->m->info->n_results, sizeof(double)) &&
+           table(&a->clocks, n * HFTAC_N_CLOCK, sizeof(double)) &&
            table(&a->seeds, n, sizeof *a->seeds) &&
            table(&a->frames, (uint64_t)a->about.threads, sizeof *a->frames) &&
            table(&a->models, n, sizeof *a->models) &&
@@ -362,6 +363,7 @@ static void fill_frames(hftac_array *a)
                                     .scratch = a->scratch + (size_t)t * a->scratch_stride,
                                     .inputs = a->input_at,
                                     .hypers = a->hyper_values,
+                                    .clocks = a->clocks,
                                     .scalars = a->scalars,
                                     .seeds = a->seeds,
                                     .results = a->results,
@@ -374,13 +376,13 @@ static void fill_values(hftac_array *a, uint64_t seed)
         a->seeds[b] = seed + (uint64_t)b;
         for (uint32_t h = 0; h < rows(a, HFTAC_SECTION_HYPERS); h++)
             a->hyper_values[(size_t)b * rows(a, HFTAC_SECTION_HYPERS) + h] = a->hypers[h].value;
+        a->clocks[(size_t)b * HFTAC_N_CLOCK + HFTAC_CLOCK_EPOCHS] = (double)a->m->info->epochs;
         a->models[b].state = HFTAC_MODEL_STOPPED;
         hft_set_state(a, b, HFTAC_MODEL_RUNNING);
     }
     a->n_uninitialized = a->n;
     for (size_t i = 0; i < (size_t)a->about.n_metrics * (size_t)a->n; i++)
         a->metric_values[i] = NAN;
-    a->scalars[HFTAC_SCALAR_EPOCHS] = (double)a->m->info->epochs;
     a->scalars[HFTAC_SCALAR_N_VALID] = (double)a->m->info->batch;
 }
 
@@ -468,12 +470,12 @@ void hftac_close(hftac_array *a)
     free_partition(&a->running);
     free_partition(&a->others);
     void *const tables[] = {
-        a->path,          a->inputs,    a->hypers,       a->params,    a->metrics,
-        a->outputs,       a->state,     a->shared,       a->scratch,   a->input_memory,
-        a->output_memory, a->input_at,  a->input_buffer, a->output_at, a->fed,
-        a->hyper_values,  a->results,   a->seeds,        a->frames,    a->models,
-        a->metric_values, a->epoch_sum, a->epoch_count,  a->flags,     a->evaluated,
-        a->alive,         a->profile,   a->pointers};
+        a->path,          a->inputs,        a->hypers,       a->params,      a->metrics,
+        a->outputs,       a->state,         a->shared,       a->scratch,     a->input_memory,
+        a->output_memory, a->input_at,      a->input_buffer, a->output_at,   a->fed,
+        a->hyper_values,  a->results,       a->seeds,        a->clocks,      a->frames,
+        a->models,        a->metric_values, a->epoch_sum,    a->epoch_count, a->flags,
+        a->evaluated,     a->alive,         a->profile,      a->pointers};
     for (size_t i = 0; i < sizeof tables / sizeof tables[0]; i++)
         free(tables[i]);
     hft_image_close(&a->image);

@@ -74,6 +74,7 @@ struct hftac_array {
     int64_t *fed;                 /* [n_inputs] samples fed; 0: nothing yet */
     double *hyper_values;         /* [n][n_hypers] */
     double *results;              /* [n][n_results] */
+    double *clocks;               /* [n][HFTAC_N_CLOCK] */
     double scalars[HFTAC_N_SCALARS];
     uint64_t *seeds;
     HftacFrame *frames; /* [threads] */
@@ -85,6 +86,7 @@ struct hftac_array {
     int64_t rounds[HFTAC_MAX_LOOPS];
 
     /* What the host keeps. */
+    int64_t epoch; /* of the data: the order of samples depends on it */
     ModelStatus *models;
     double *metric_values;    /* [n_metrics][n] */
     double *epoch_sum;        /* [n_metrics][n] */
@@ -122,6 +124,8 @@ void hft_initialize_model(hftac_array *a, int32_t model);
 hftac_status hft_check_partial(const hftac_array *a, int which, int64_t samples);
 /* Every input that the entry reads has been fed, with at least `samples` samples. */
 hftac_status hft_check_fed(const hftac_array *a, int which, int64_t samples);
+/* Optimizer steps per epoch, for models whose plan says none. */
+void hft_default_plan(hftac_array *a, int64_t steps_per_epoch);
 void hft_set_state(hftac_array *a, int32_t model, hftac_model_state state);
 
 /* Copies samples into an input's own buffer and uses it.  Row i of the batch is row rows[i]

@@ -241,10 +241,18 @@ HFTAC_TRY hftac_set_param(hftac_array *array, hftac_param param, int32_t model,
  * epoch (default: what hftac_train_epoch finds; 0 until then).  At most 2^53 each, as the number of
  * the current epoch. */
 HFTAC_TRY hftac_set_plan(hftac_array *array, int64_t epochs, int64_t steps_per_epoch);
-/* The number of the current epoch, from 0. */
+/* The number of the current epoch, from 0.  Setting it sets that of every model. */
 HFTAC_API int64_t hftac_epoch(const hftac_array *array);
 HFTAC_TRY hftac_set_epoch(hftac_array *array, int64_t epoch);
-/* Ends the epoch: the epoch's number goes up, hftac_read_epoch_metric starts anew.  A schedule
+/* Each model has a clock of its own, so that models which began at different times train in one
+ * array, each just as it would alone: its plan and the number of its epoch, which schedules
+ * follow, and the steps that it has done (hftac_read_step).  The order of samples is the array's
+ * (hftac_epoch).  Errors: HFTAC_USAGE (no such model, a number out of range). */
+HFTAC_TRY hftac_set_model_plan(hftac_array *array, int32_t model, int64_t epochs,
+                               int64_t steps_per_epoch);
+HFTAC_TRY hftac_read_model_epoch(const hftac_array *array, int32_t model, int64_t *epoch);
+HFTAC_TRY hftac_set_model_epoch(hftac_array *array, int32_t model, int64_t epoch);
+/* Ends the epoch: its number goes up, for every model too, hftac_read_epoch_metric starts anew.  A schedule
  * that follows a metric takes each model's own value of it: that of an evaluation since the last
  * training step, else the mean over the epoch's steps; HFTAC_NO_METRIC: nothing new to follow. */
 enum {

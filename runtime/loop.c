@@ -195,8 +195,7 @@ hftac_status hftac_train_epoch(hftac_array *a, hftac_data *data,
         return hft_fail(HFTAC_DATA,
                         "the data set has %" PRId64 " samples, a batch needs %" PRId64,
                         data->samples, a->m->info->batch);
-    if (a->scalars[HFTAC_SCALAR_STEPS_PER_EPOCH] == 0)
-        a->scalars[HFTAC_SCALAR_STEPS_PER_EPOCH] = (double)(data->samples / a->m->info->batch);
+    hft_default_plan(a, data->samples / a->m->info->batch);
     Loop l;
     s = hft_loop_open(&l, a, data, HFTAC_ENTRY_TRAIN, o->shuffle == HFTAC_SHUFFLE_EACH);
     if (!s) {

@@ -17,7 +17,7 @@
 #include <stdint.h>
 
 #define HFTAC_ABI_MAGIC  "hftacso" /* 8 bytes with the NUL */
-#define HFTAC_ABI_MAJOR  3u
+#define HFTAC_ABI_MAJOR  4u
 #define HFTAC_ABI_MINOR  0u
 #define HFTAC_ABI_SYMBOL "hftac_model" /* exported: the descriptor, for people and debuggers */
 
@@ -54,12 +54,16 @@ enum {
 
 /* ---- what a function sees ---- */
 
-/* Run-time scalars, shared by all models: frame->scalars[..]. */
+/* A model's clock: frame->clocks[b * HFTAC_N_CLOCK + ..].  Its steps are a state, "$step". */
 enum {
-    HFTAC_SCALAR_EPOCH,           /* from 0 */
-    HFTAC_SCALAR_EPOCHS,          /* planned number */
-    HFTAC_SCALAR_STEPS_PER_EPOCH, /* optimizer steps */
-    HFTAC_SCALAR_N_VALID,         /* valid samples of this batch, eval and predict */
+    HFTAC_CLOCK_EPOCH,           /* from 0 */
+    HFTAC_CLOCK_EPOCHS,          /* planned number */
+    HFTAC_CLOCK_STEPS_PER_EPOCH, /* optimizer steps */
+    HFTAC_N_CLOCK
+};
+/* What belongs to the batch: frame->scalars[..]. */
+enum {
+    HFTAC_SCALAR_N_VALID, /* valid samples, eval and predict */
     HFTAC_N_SCALARS
 };
 
@@ -72,6 +76,7 @@ typedef struct HftacFrame {
     const void *const
         *inputs;           /* [n_inputs]; one batch; `each` inputs: model b at + b * bytes */
     const double *hypers;  /* [B][n_hypers] */
+    const double *clocks;  /* [B][HFTAC_N_CLOCK] */
     const double *scalars; /* [HFTAC_N_SCALARS] */
     const uint64_t *seeds; /* [B] */
     double *results;       /* [B][n_results] */
@@ -282,6 +287,7 @@ enum {
     HFTAC_PLACE_STATE,   /* frame->state */
     HFTAC_PLACE_INPUT,   /* frame->inputs[index] */
     HFTAC_PLACE_HYPER,   /* frame->hypers */
+    HFTAC_PLACE_CLOCK,   /* frame->clocks */
     HFTAC_PLACE_SCALAR,  /* frame->scalars */
     HFTAC_PLACE_SEED,    /* frame->seeds */
     HFTAC_PLACE_CONST,   /* an address of the code that runs: its first_address + index */
@@ -317,7 +323,7 @@ typedef struct HftacCode {
     uint32_t first_address, n_addresses;
 } HftacCode;
 
-static_assert(sizeof(HftacNote) == 32 && sizeof(HftacFrame) == 80 && sizeof(HftacShape) == 72,
+static_assert(sizeof(HftacNote) == 32 && sizeof(HftacFrame) == 88 && sizeof(HftacShape) == 72,
               "layout");
 static_assert(sizeof(HftacModel) == 32 && sizeof(HftacSection) == 24 && sizeof(HftacInfo) == 56,
               "layout");

@@ -25,10 +25,10 @@ static unsigned char *memory_of(const hftac_array *a, const HftacPlace *p)
 {
     const HftacFrame *f = &a->frames[0];
     const void *const memory[HFTAC_PLACE_PART] = {
-        [HFTAC_PLACE_STATE] = f->state,    [HFTAC_PLACE_HYPER] = f->hypers,
-        [HFTAC_PLACE_SCALAR] = f->scalars, [HFTAC_PLACE_SEED] = f->seeds,
-        [HFTAC_PLACE_SHARED] = f->shared,  [HFTAC_PLACE_SCRATCH] = f->scratch,
-        [HFTAC_PLACE_RESULT] = f->results,
+        [HFTAC_PLACE_STATE] = f->state,     [HFTAC_PLACE_HYPER] = f->hypers,
+        [HFTAC_PLACE_CLOCK] = f->clocks,    [HFTAC_PLACE_SCALAR] = f->scalars,
+        [HFTAC_PLACE_SEED] = f->seeds,      [HFTAC_PLACE_SHARED] = f->shared,
+        [HFTAC_PLACE_SCRATCH] = f->scratch, [HFTAC_PLACE_RESULT] = f->results,
     };
     const void *at = p->space == HFTAC_PLACE_INPUT    ? f->inputs[p->index]
                      : p->space == HFTAC_PLACE_OUTPUT ? f->outputs[p->index]

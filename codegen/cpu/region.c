@@ -155,6 +155,9 @@ static LLVMValueRef buffer_pointer(const Region *r, const Buffer *b)
     case BUF_HYPER:
         return model_part(r, pointer_at(r, r->frame, offsetof(HftacFrame, hypers)),
                           8 * b->index, per_model);
+    case BUF_CLOCK:
+        return model_part(r, pointer_at(r, r->frame, offsetof(HftacFrame, clocks)),
+                          8 * b->index, per_model);
     case BUF_SCALAR:
         return model_part(r, pointer_at(r, r->frame, offsetof(HftacFrame, scalars)),
                           8 * b->index, 0);

@@ -1,5 +1,6 @@
 /* Where values are, as text. */
 #include "codegen/cuda/cuda.h"
+#include "ir/run_value.h"
 
 /* A constant that is printed as a table. */
 struct CudaTable {
@@ -93,6 +94,8 @@ const char *cuda_buffer(Cuda *c, const Buffer *b)
     case BUF_HYPER:
         return arena_printf(c->arena, "(f.hypers + b * %d + %d)", c->plan->module->n_hypers,
                             b->index);
+    case BUF_CLOCK:
+        return arena_printf(c->arena, "(f.clocks + b * %d + %d)", RUN_CLOCK_COUNT, b->index);
     case BUF_SCALAR:
         return arena_printf(c->arena, "(f.scalars + %d)", b->index);
     case BUF_SEED:

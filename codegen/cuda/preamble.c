@@ -14,7 +14,7 @@ static const char types_and_functions[] =
     "    u64 size;\n"
     "    u8 *state, *shared, *scratch;\n"
     "    const void *const *inputs;\n"
-    "    const double *hypers, *scalars;\n"
+    "    const double *hypers, *clocks, *scalars;\n"
     "    const u64 *seeds;\n"
     "    double *results;\n"
     "    void *const *outputs;\n"

@@ -38,20 +38,7 @@ static Node *move_leaf(LoopTrial *t, const Node *n)
 {
     Builder b = t->outer;
     b.loc = n->loc;
-    switch (op_info(n->op)->data) {
-    case LEAF_INPUT:
-        return build_input(&b, n->attrs.leaf.name);
-    case LEAF_STATE:
-        return build_state(&b, n->attrs.leaf.name);
-    case LEAF_HYPER:
-        return build_hyper(&b, n->attrs.leaf.name);
-    case LEAF_SCALAR:
-        return build_scalar(&b, n->attrs.leaf.name);
-    case LEAF_SEED:
-        return build_seed(&b);
-    default:
-        return graph_append(b.graph, n);
-    }
+    return build_same_leaf(&b, n);
 }
 
 /* The node outside that has the value of n, which does not vary. */

@@ -44,10 +44,8 @@ static Node *copy_one(Copy *c, const Node *n)
                    n->op == OP_INPUT ? "input" : "state", n->attrs.leaf.name);
         return NULL;
     }
-    if (n->op == OP_HYPER)
-        return build_hyper(&e->b, n->attrs.leaf.name);
-    if (n->op == OP_SCALAR)
-        return build_scalar(&e->b, n->attrs.leaf.name);
+    if (n->op == OP_HYPER || n->op == OP_SCALAR)
+        return build_same_leaf(&e->b, n);
     Node copy = *n;
     copy.in = arena_array(e->arena, (size_t)n->n_in, sizeof(Node *));
     for (int i = 0; i < n->n_in; i++)
@@ -119,7 +117,7 @@ static void accumulate_metric(Elab *e, Named *m)
         e->b.hint = arena_printf(e->arena, "metric.%s", m->name);
         Node *v = build_cast(&e->b, m->marks[k].value, DT_F64);
         Node *w =
-            m->marks[k].weight != NULL ? m->marks[k].weight : build_scalar(&e->b, "n_valid");
+            m->marks[k].weight != NULL ? m->marks[k].weight : build_scalar(&e->b, RUN_N_VALID);
         accumulate(e, accumulator(e, m->name, k, "sum"), build2(&e->b, OP_MUL, v, w), m->loc);
         accumulate(e, accumulator(e, m->name, k, "weight"), w, m->loc);
     }

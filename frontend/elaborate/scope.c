@@ -46,9 +46,9 @@ static bool context_name(Elab *e, const char *name, SrcRange at, Value *out)
         *out = value_bool(e->entry == ENTRY_TRAIN);
         return true;
     }
-    const bool is_step = strcmp(name, "step") == 0;
-    if (!is_step && strcmp(name, "epoch") != 0 && strcmp(name, "epochs") != 0 &&
-        strcmp(name, "steps_per_epoch") != 0)
+    RunValue value;
+    const bool is_clock = run_value_find(name, &value) && run_value_per_model(value);
+    if (!is_clock && strcmp(name, "step") != 0)
         return false;
     if (e->b.graph == e->scratch || e->constant != NULL) {
         diag_error(e->diag, at, "'%s' is known only at run time", name);
@@ -57,8 +57,8 @@ static bool context_name(Elab *e, const char *name, SrcRange at, Value *out)
     }
     Builder b = e->b;
     b.loc = at;
-    if (!is_step) {
-        *out = value_node(build_scalar(&b, name), true);
+    if (is_clock) {
+        *out = value_node(build_scalar(&b, value), true);
         return true;
     }
     Node *n = steps_done(e);

@@ -81,11 +81,11 @@ static Value schedule_factor(Elab *e, const Bound *b, Value epoch, Value epochs,
 Value schedule_chain(Elab *e, const Schedule *c, Value lr)
 {
     const SrcRange at = c->loc;
-    Value epoch = value_node(build_scalar(&e->b, "epoch"), true);
-    Value epochs = value_node(build_scalar(&e->b, "epochs"), true);
+    Value epoch = value_node(build_scalar(&e->b, RUN_EPOCH), true);
+    Value epochs = value_node(build_scalar(&e->b, RUN_EPOCHS), true);
     if (c->per_step) {
         epochs = math_binary(e, OP_MUL, epochs,
-                             value_node(build_scalar(&e->b, "steps_per_epoch"), true), at);
+                             value_node(build_scalar(&e->b, RUN_STEPS_PER_EPOCH), true), at);
         if (e->accumulate > 1)
             epochs = math_binary(e, OP_FDIV, epochs, value_int(e->accumulate), at);
         epoch = value_node(build_cast(&e->b, steps_done(e), DT_F64), true);

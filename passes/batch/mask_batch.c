@@ -24,7 +24,7 @@ typedef struct Masking {
 static Node *n_valid_of(Builder *b, Masking *m)
 {
     if (!m->n_valid)
-        m->n_valid = build_scalar(b, "n_valid");
+        m->n_valid = build_scalar(b, RUN_N_VALID);
     return m->n_valid;
 }
 

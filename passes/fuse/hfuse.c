@@ -1,22 +1,26 @@
 /* Horizontal fusion: one graph for B models.
  *
- * A value is per model if anything it reads is: a state, a hyper, a seed, an `each` input.  Its
+ * A value is per model if anything it reads is: a state, a hyper, the clock, a seed, an `each` input.  Its
  * type then carries the interval of models it holds for; its shape stays that of one model.  The
  * form says how a target computes the models of one operator together.
  *
  * Invariant: nothing but the interval depends on B - same nodes, same names, same order for 2
  * models or 200. */
 #include "ir/loop.h"
+#include "ir/run_value.h"
 #include "passes/passes.h"
 #include "passes/rewrite.h"
 
 static bool leaf_per_model(const Node *n)
 {
+    RunValue v;
     switch (op_info(n->op)->data) {
     case LEAF_STATE:
     case LEAF_HYPER:
     case LEAF_SEED:
         return true;
+    case LEAF_SCALAR:
+        return run_value_find(n->attrs.leaf.name, &v) && run_value_per_model(v);
     default:
         return false;
     }

@@ -1,6 +1,7 @@
 /* Module to Plan: places of what comes from outside and goes there, then one entry after the
  * other. */
 #include "passes/plan/plan_build.h"
+#include "ir/run_value.h"
 
 #include <string.h>
 
@@ -56,13 +57,17 @@ static void place_states(Plan *p)
         p->states[i].model_bytes = p->state_bytes;
 }
 
-static int scalar_index(const char *name)
+/* The clock is each model's own; what belongs to the batch is one for all. */
+static void place_run_value(Buffer *b, const char *name)
 {
-    static const char *const names[] = {"epoch", "epochs", "steps_per_epoch", "n_valid"};
-    for (int i = 0; i < (int)(sizeof names / sizeof *names); i++)
-        if (!strcmp(names[i], name))
-            return i;
-    diag_internal(NULL, "plan: no run-time scalar is called %s", name);
+    RunValue v;
+    if (!run_value_find(name, &v))
+        diag_internal(NULL, "plan: no run-time scalar is called %s", name);
+    b->name = name;
+    b->per_model = run_value_per_model(v);
+    b->space = b->per_model ? BUF_CLOCK : BUF_SCALAR;
+    b->index = b->per_model ? (int)v : (int)v - RUN_CLOCK_COUNT;
+    b->model_bytes = b->per_model ? RUN_CLOCK_COUNT * 8 : 0;
 }
 
 static Buffer *place_state(const Fuse *f, const char *name)
@@ -103,8 +108,7 @@ Buffer *place_leaf(const Fuse *f, const Node *n)
         b->per_model = true;
         b->model_bytes = (int64_t)m->n_hypers * 8;
     } else if (data == LEAF_SCALAR) {
-        b->name = n->attrs.leaf.name;
-        b->index = scalar_index(b->name);
+        place_run_value(b, n->attrs.leaf.name);
     } else if (data == LEAF_CONST) {
         b->constant = n;
         if (f->graph->owner)

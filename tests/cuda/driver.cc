@@ -29,6 +29,7 @@ struct Run {
     Device near; /* the CPU's from a state that is a little off */
     std::vector<const void *> inputs;
     std::vector<double> hypers;
+    std::vector<double> clocks;
     double scalars[HFTAC_N_SCALARS];
     std::vector<uint64_t> seeds;
     double tolerance;
@@ -160,6 +161,7 @@ static HftacFrame make_frame(const Run *r, const Device *d, size_t shared, size_
     f.scratch = d->scratch;
     f.inputs = r->inputs.data();
     f.hypers = r->hypers.data();
+    f.clocks = r->clocks.data();
     f.scalars = r->scalars;
     f.seeds = r->seeds.data();
     f.results = d->results;
@@ -390,14 +392,14 @@ static void begin(Run *r, const Model *m)
         r->inputs.push_back(make_input(m, hft_model_input(m, i)));
     for (size_t b = 0; b < r->models; b++) {
         r->seeds.push_back(1000 + b);
+        /* Epoch 1 + b of 3 with 5 steps each: every model has a clock of its own. */
+        for (double value : {1.0 + (double)b, 3.0, 5.0})
+            r->clocks.push_back(value);
         for (uint32_t i = 0; i < rows(m, HFTAC_SECTION_HYPERS); i++) {
             const HftacHyper *h = hft_model_hyper(m, i);
             r->hypers.push_back(h->is_integer ? h->value : h->value * (1 - 0.1 * (double)b));
         }
     }
-    r->scalars[HFTAC_SCALAR_EPOCH] = 1;
-    r->scalars[HFTAC_SCALAR_EPOCHS] = 3;
-    r->scalars[HFTAC_SCALAR_STEPS_PER_EPOCH] = 5;
     r->scalars[HFTAC_SCALAR_N_VALID] = (double)m->info->batch;
 }
 

@@ -4,7 +4,7 @@
  *   isolation   a model that its learning rate drives to NaN stops, keeps its last state, and
  *   leaves the others' bits alone
  *   subsets     any subset of models may run
- *   per model   every scalar may differ per model
+ *   per model   every scalar may differ per model, and so may the clock
  *   memory      a step allocates nothing
  * usage: test_invariants DIGITS-TRAIN.safetensors */
 #include "tests/check/check.h"
@@ -198,6 +198,58 @@ static void subsets(const char *path)
     hftac_close(b);
 }
 
+/* Models that began at different times and have different plans: each as it would train alone. */
+static void clocks(void)
+{
+    static const char text[] =
+        "hdl 1\nschedule Own() = (epochs - epoch) / (epochs + steps_per_epoch)\n"
+        "model M {\n  input x : f32[N, 6]\n  target y : i64[N]\n  fc = Linear(5)\n"
+        "  loss cross_entropy(fc(x) * (1 + epoch / 100), y)\n}\n"
+        "train M {\n  batch N = 7\n  epochs 6\n  optimizer Adam(0.1)\n  schedule Own()\n}\n";
+    float x[7 * 6];
+    int64_t y[7];
+    for (int i = 0; i < 7 * 6; i++)
+        x[i] = (float)((i * 37) % 19 - 9) / 7.0f;
+    for (int i = 0; i < 7; i++)
+        y[i] = i % 5;
+    hftac_array *array[SLOTS + 1];
+    for (int k = 0; k <= SLOTS; k++) {
+        hftac_array *a = array[k] = compile_text(text, k < SLOTS ? 1 : SLOTS);
+        if (!a)
+            fatal("the program does not compile");
+        for (int b = 0; b < hftac_model_count(a); b++) {
+            const int model = k < SLOTS ? k : b;
+            must(hftac_set_seed(a, b, 7));
+            must(hftac_set_model_plan(a, b, 9 + model, 10 * model + 1));
+            must(hftac_set_model_epoch(a, b, 2 * model));
+        }
+        hftac_input in, target;
+        must(hftac_find_input(a, "x", &in));
+        must(hftac_find_input(a, "y", &target));
+        for (int e = 0; e < 4; e++) {
+            must(hftac_feed(a, in, x, 7));
+            must(hftac_feed(a, target, y, 7));
+            must(hftac_train_step(a));
+            must(hftac_epoch_end(a, HFTAC_NO_METRIC));
+        }
+        expect(hftac_epoch(a) == 4, "the data's epoch is the array's");
+    }
+    for (int b = 0; b < SLOTS; b++) {
+        int64_t epoch;
+        must(hftac_read_model_epoch(array[SLOTS], b, &epoch));
+        expect(epoch == 2 * b + 4, "each model's epoch goes on from its own");
+        expect(same_state(array[SLOTS], b, array[b], 0), "a model trains by its own clock");
+        expect(!same_state(array[SLOTS], b, array[SLOTS], (b + 1) % SLOTS),
+               "other clocks, other models");
+    }
+    must(hftac_set_epoch(array[SLOTS], 3));
+    int64_t epoch;
+    must(hftac_read_model_epoch(array[SLOTS], 2, &epoch));
+    expect(epoch == 3, "the array's epoch sets every model's");
+    for (int k = 0; k <= SLOTS; k++)
+        hftac_close(array[k]);
+}
+
 /* Every scalar may differ per model without recompiling: rate, momentum, decay, schedule, clip,
  * smoothing, dropout, initial values.  One array of three against three arrays of one, and each
  * slot against its neighbour. */
@@ -316,6 +368,7 @@ int main(int argc, char **argv)
     isolation(argv[1]);
     subsets(argv[1]);
     everything_per_model();
+    clocks();
     memory();
     faults();
     check_end();

@@ -16,9 +16,9 @@
 #define FAKE_NAME "Fake"
 #endif
 #ifndef FAKE_MAJOR
-#define FAKE_MAJOR 3
+#define FAKE_MAJOR 4
 #endif
-static_assert(HFTAC_ABI_MAJOR == 3, "FAKE_MAJOR");
+static_assert(HFTAC_ABI_MAJOR == 4, "FAKE_MAJOR");
 
 enum {
     B = 4,
@@ -125,7 +125,7 @@ __attribute__((used)) static void train_models(const HftacFrame *f, int64_t lo, 
         put_fault(f, r, find_fault(f, N));
         r[R_LOSS] = lr * scratch[0];
         r[R_OK] = r[R_FAULT] < 0 && r[R_LOSS] - r[R_LOSS] == 0;
-        r[R_FACTOR] = 1.0 / (1.0 + f->scalars[HFTAC_SCALAR_EPOCH]);
+        r[R_FACTOR] = 1.0 / (1.0 + f->clocks[b * HFTAC_N_CLOCK + HFTAC_CLOCK_EPOCH]);
         if (r[R_OK] == 0)
             continue;
         State *s = state_of(f, b);

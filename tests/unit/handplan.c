@@ -1,5 +1,6 @@
 /* See handplan.h. */
 #include "tests/unit/handplan.h"
+#include "ir/run_value.h"
 
 #include <string.h>
 
@@ -89,7 +90,7 @@ static int position(const char *name, const void *table, int n, size_t size)
 static Buffer *leaf_buffer(Maker *m, const Node *n)
 {
     const Module *mod = m->plan->module;
-    static const char *const scalars[] = {"epoch", "epochs", "steps_per_epoch", "n_valid"};
+    RunValue v;
     Buffer *b = NULL;
     switch (op_info(n->op)->data) {
     case LEAF_INPUT:
@@ -110,8 +111,12 @@ static Buffer *leaf_buffer(Maker *m, const Node *n)
         b->model_bytes = 8 * mod->n_hypers;
         break;
     case LEAF_SCALAR:
-        b = buffer_new(m, n->name, BUF_SCALAR, &n->type);
-        b->index = position(n->attrs.leaf.name, scalars, 4, sizeof *scalars);
+        if (!run_value_find(n->attrs.leaf.name, &v))
+            return NULL;
+        b = buffer_new(m, n->name, run_value_per_model(v) ? BUF_CLOCK : BUF_SCALAR, &n->type);
+        b->per_model = run_value_per_model(v);
+        b->index = b->per_model ? (int)v : (int)v - RUN_CLOCK_COUNT;
+        b->model_bytes = b->per_model ? 8 * RUN_CLOCK_COUNT : 0;
         break;
     case LEAF_SEED:
         b = buffer_new(m, n->name, BUF_SEED, &n->type);

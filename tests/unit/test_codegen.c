@@ -347,6 +347,7 @@ static void fill_scalars(Run *r)
     const Module *m = r->module;
     double *hypers = arena_array(r->arena, (size_t)(MODELS * m->n_hypers), sizeof *hypers);
     double *scalars = arena_array(r->arena, HFTAC_N_SCALARS, sizeof *scalars);
+    double *clocks = arena_array(r->arena, MODELS * HFTAC_N_CLOCK, sizeof *clocks);
     uint64_t *seeds = arena_array(r->arena, MODELS, sizeof *seeds);
     for (int b = 0; b < MODELS; b++) {
         seeds[b] = UINT64_C(0x123456789abc) + (uint64_t)b;
@@ -356,6 +357,7 @@ static void fill_scalars(Run *r)
         }
     }
     r->frame.hypers = hypers;
+    r->frame.clocks = clocks;
     r->frame.scalars = scalars;
     r->frame.seeds = seeds;
 }

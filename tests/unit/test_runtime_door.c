@@ -218,6 +218,8 @@ static void test_extremes(void)
     feed_fake(a);
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         FAILS(hftac_set_epoch(a, wrong[i]), HFTAC_USAGE, "epoch");
+        FAILS(hftac_set_model_epoch(a, 1, wrong[i]), HFTAC_USAGE, "epoch");
+        FAILS(hftac_set_model_plan(a, 1, wrong[i], 1), HFTAC_USAGE, "plan");
         FAILS(hftac_set_plan(a, wrong[i], 1), HFTAC_USAGE, "plan");
         FAILS(hftac_set_plan(a, 1, wrong[i]), HFTAC_USAGE, "plan");
         FAILS(hftac_feed(a, 0, wrong, wrong[i]), HFTAC_USAGE, "samples");
