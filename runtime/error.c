@@ -4,9 +4,10 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <stdarg.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
+
+#include "runtime/plain.h"
 
 static _Thread_local char last_error[ERROR_TEXT_BYTES];
 
@@ -15,51 +16,19 @@ const char *hftac_last_error(void)
     return last_error;
 }
 
-int hft_utf8_length(const char *text, size_t left)
-{
-    const unsigned char *s = (const unsigned char *)text;
-    const int n = s[0] < 0x80                    ? 1
-                  : s[0] >= 0xc2 && s[0] <= 0xdf ? 2
-                  : (s[0] & 0xf0) == 0xe0        ? 3
-                  : s[0] >= 0xf0 && s[0] <= 0xf4 ? 4
-                                                 : 0;
-    if ((size_t)n > left)
-        return 0;
-    for (int i = 1; i < n; i++)
-        if ((s[i] & 0xc0) != 0x80)
-            return 0;
-    if (n < 3)
-        return n;
-    /* Overlong forms, surrogates, beyond U+10FFFF. */
-    const bool bad = (s[0] == 0xe0 && s[1] < 0xa0) || (s[0] == 0xed && s[1] > 0x9f) ||
-                     (s[0] == 0xf0 && s[1] < 0x90) || (s[0] == 0xf4 && s[1] > 0x8f);
-    return bad ? 0 : n;
-}
-
-/* Bytes of the printable character at s: a control character (also those of U+0080 .. U+009F) and
- * what is no UTF-8 are none. */
-static int printable(const char *s, size_t left)
-{
-    const unsigned char c = (unsigned char)s[0];
-    if (c < 0x20 || c == 0x7f || (c == 0xc2 && (unsigned char)s[1] < 0xa0))
-        return 0;
-    return hft_utf8_length(s, left);
-}
-
 /* Names and texts come from files: what a terminal would obey is shown, not sent. */
 static void escape(char *to, size_t room, const char *from)
 {
-    const char *end = from + strlen(from);
-    size_t at = 0;
-    while (*from && at + 5 < room) {
-        const int n = printable(from, (size_t)(end - from));
-        if (n) {
-            memcpy(to + at, from, (size_t)n);
-            at += (size_t)n;
-            from += n;
-        } else {
-            at += (size_t)snprintf(to + at, room - at, "\\x%02x", (unsigned char)*from++);
-        }
+    size_t left = strlen(from), at = 0;
+    while (left) {
+        const PlainPiece piece = hft_plain_piece(from, left);
+        const size_t n = strlen(piece.shown);
+        if (at + n >= room)
+            break;
+        memcpy(to + at, piece.shown, n);
+        at += n;
+        from += piece.bytes;
+        left -= piece.bytes;
     }
     to[at] = 0;
 }

@@ -8,18 +8,14 @@ enum {
     ERROR_TEXT_BYTES = 8192
 };
 
-/* Sets this thread's sentence and returns the status.  Control characters in it, which names in
- * files may have, become \x1b and the like; a Report alone has several lines. */
+/* Sets this thread's sentence and returns the status.  What is not plain in it
+ * (runtime/plain.h), as names in files may be, is escaped; a Report alone has several lines. */
 hftac_status hft_fail(hftac_status status, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 hftac_status hft_fail_memory(const char *what, uint64_t bytes);
 /* As hft_fail(HFTAC_FILE), with the text of errno value `error` at the end: "PATH: cannot
  * read: No such file ..." */
 hftac_status hft_fail_file(const char *path, const char *what, int error);
-
-/* Bytes of the well-formed UTF-8 character that the `left` bytes at `text` begin with (left > 0);
- * 0: they begin with none. */
-int hft_utf8_length(const char *text, size_t left);
 
 /* Text that grows in a fixed buffer: lists of several problems in one message.  What does not
  * fit is counted. */

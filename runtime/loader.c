@@ -17,6 +17,7 @@
 #include <xxhash.h>
 
 #include "runtime/error.h"
+#include "runtime/open_file.h"
 
 enum {
     MAX_FILE_BYTES = 1 << 30
@@ -49,14 +50,13 @@ static hftac_status read_all(int fd, ElfFile *f)
     return HFTAC_OK;
 }
 
-static hftac_status read_open_file(int fd, ElfFile *f)
+static hftac_status read_open_file(int fd, off_t bytes, ElfFile *f)
 {
-    struct stat st;
-    if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode) || st.st_size <= 0)
-        return hft_fail(HFTAC_MODEL, "%s: not a model.so: not a file, or empty", f->path);
-    if (st.st_size > MAX_FILE_BYTES)
+    if (bytes <= 0)
+        return hft_fail(HFTAC_MODEL, "%s: not a model.so: it is empty", f->path);
+    if (bytes > MAX_FILE_BYTES)
         return hft_elf_unusable(f, "it is larger than 1 GiB");
-    f->bytes = (uint64_t)st.st_size;
+    f->bytes = (uint64_t)bytes;
     f->file = malloc(f->bytes);
     return f->file ? read_all(fd, f) : hft_fail_memory("a model.so", f->bytes);
 }
@@ -94,10 +94,13 @@ static hftac_status check_hash(const ElfFile *f)
 hftac_status hft_file_load(const char *path, ElfFile *f)
 {
     *f = (ElfFile){.path = path};
-    const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    struct stat st;
+    const int fd = hft_open_regular(path, &st);
+    if (fd < 0 && hft_not_regular(errno))
+        return hft_fail(HFTAC_MODEL, "%s: not a model.so: not a file", path);
     if (fd < 0)
         return hft_fail_file(path, "cannot open", errno);
-    hftac_status s = read_open_file(fd, f);
+    hftac_status s = read_open_file(fd, st.st_size, f);
     close(fd);
     if (!s)
         s = hft_elf_read(f);

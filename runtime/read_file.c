@@ -2,29 +2,22 @@
 #include "runtime/read_file.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "runtime/error.h"
+#include "runtime/open_file.h"
 
 hftac_status hft_read_open(const char *path, ReadFile *f)
 {
     memset(f, 0, sizeof *f);
-    const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    struct stat st;
+    const int fd = hft_open_regular(path, &st);
+    if (fd < 0 && hft_not_regular(errno))
+        return hft_fail(HFTAC_FILE, "%s: cannot read: it is not a regular file", path);
     if (fd < 0)
         return hft_fail_file(path, "cannot open", errno);
-    struct stat st;
-    hftac_status s = HFTAC_OK;
-    if (fstat(fd, &st) != 0)
-        s = hft_fail_file(path, "cannot read", errno);
-    else if (!S_ISREG(st.st_mode))
-        s = hft_fail(HFTAC_FILE, "%s: cannot read: it is not a regular file", path);
-    if (s) {
-        close(fd);
-        return s;
-    }
     *f = (ReadFile){.path = path,
                     .fd_plus_1 = fd + 1,
                     .bytes = (uint64_t)st.st_size,

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "runtime/error.h"
+#include "runtime/plain.h"
 
 typedef struct Parser {
     StFile *f;

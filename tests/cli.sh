@@ -48,7 +48,7 @@ expect 3 "cannot write" "$hftac" -q "$root/samples/digits.hdl" -o /nonexistent/m
 expect 1 "--max-memory" "$hftac" -q -B 64 --max-memory=1M "$root/samples/digits.hdl" -o big.so
 holds "no output is left after an error" absent big.so
 mkfifo pipe
-expect 3 "no regular file" "$hftac" -q "$root/samples/digits.hdl" -o pipe
+expect 3 "not a regular file" "$hftac" -q "$root/samples/digits.hdl" -o pipe
 cat pipe >from_pipe &
 expect 0 "" "$hftac" -q "$root/samples/digits.hdl" --emit=ir -o pipe
 wait

@@ -65,7 +65,7 @@ static void link_code(Compiler *c, CpuModule *code)
     if (!strcmp(so, "-"))
         die(EXIT_USAGE, "a shared object is not printed; name a file with -o");
     if (is_special(so))
-        die(EXIT_FILE, "cannot write '%s': it is no regular file", so);
+        die(EXIT_FILE, "cannot write '%s': it is not a regular file", so);
     output_check(&c->inputs, so);
     const int n = cpu_part_count(code);
     Text *object = arena_array(c->arena, (size_t)n, sizeof *object), linked;

@@ -13,11 +13,11 @@
 
 #include <ctype.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
+
+#include "runtime/open_file.h"
 
 enum {
     LINE_BYTES = 65536 /* of a table */
@@ -134,16 +134,13 @@ static void free_specs(Spec *specs, int n)
     free(specs);
 }
 
-/* A pipe that nobody writes to is not waited for. */
 static FILE *open_table(const char *path)
 {
     struct stat st;
-    const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (fd < 0 || fstat(fd, &st) != 0)
-        die(EXIT_FILE, "cannot read '%s': %s", path, strerror(errno));
-    if (!S_ISREG(st.st_mode))
+    const int fd = hft_open_regular(path, &st);
+    if (fd < 0 && hft_not_regular(errno))
         die(EXIT_FILE, "cannot read '%s': it is not a regular file", path);
-    FILE *f = fdopen(fd, "r");
+    FILE *f = fd < 0 ? NULL : fdopen(fd, "r");
     if (!f)
         die(EXIT_FILE, "cannot read '%s': %s", path, strerror(errno));
     return f;

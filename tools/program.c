@@ -9,18 +9,19 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "runtime/plain.h"
+
 enum {
     MESSAGE_BYTES = 16384
 };
 
 void print_escaped(const char *s, FILE *to)
 {
-    for (; *s; s++) {
-        const unsigned char c = (unsigned char)s[0], next = (unsigned char)s[1];
-        if ((c < 0x20 && c != '\n') || c == 0x7f || (c == 0xc2 && next >= 0x80 && next < 0xa0))
-            fprintf(to, "\\x%02x", c);
-        else
-            putc(c, to);
+    for (size_t left = strlen(s); left;) {
+        const PlainPiece piece = hft_plain_piece(s, left);
+        fputs(*s == '\n' ? "\n" : piece.shown, to);
+        s += piece.bytes;
+        left -= piece.bytes;
     }
 }
 

@@ -156,19 +156,22 @@ static Place print_line(FILE *out, const Place *p)
 }
 
 /* Prints ^~~~ under the range.  Tabs are kept as tabs so that the caret lines up whatever the
- * terminal's tab width; a range that leaves the line is cut at the line's end.  Bytes that
- * continue a UTF-8 character take no column. */
+ * terminal's tab width; a range that leaves the line is cut at the line's end.  A character takes
+ * one column, whatever its bytes. */
 static void print_caret(FILE *out, const Place *p, size_t width)
 {
-    for (size_t i = 0; i + 1 < p->col; i++) {
-        const char c = i < p->line_len ? p->line[i] : ' ';
-        if (((unsigned char)c & 0xc0) != 0x80)
-            fputc(c == '\t' ? '\t' : ' ', out);
+    const size_t start = p->col - 1;
+    size_t i = 0;
+    while (i < start && i < p->line_len) {
+        fputc(p->line[i] == '\t' ? '\t' : ' ', out);
+        i += plain_column(p->line + i, p->line_len - i);
     }
-    fputc('^', out);
-    for (size_t i = p->col; i - (p->col - 1) < width && i < p->line_len; i++)
-        if (((unsigned char)p->line[i] & 0xc0) != 0x80)
-            fputc('~', out);
+    fprintf(out, "%*s^", i < start ? (int)(start - i) : 0, "");
+    i += i < p->line_len ? plain_column(p->line + i, p->line_len - i) : 1;
+    while (i < start + width && i < p->line_len) {
+        fputc('~', out);
+        i += plain_column(p->line + i, p->line_len - i);
+    }
     fputc('\n', out);
 }
 

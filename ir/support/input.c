@@ -1,25 +1,15 @@
-/* A pipe would block for ever where nobody writes to it: it is opened without waiting, looked at,
- * and refused. */
+/* Reading a whole text file. */
 #include "ir/support/input.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "runtime/open_file.h"
+
 int input_open(const char *path, struct stat *st)
 {
-    const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-    if (fd < 0)
-        return -1;
-    int error = fstat(fd, st) == 0 ? 0 : errno;
-    if (!error && !S_ISREG(st->st_mode))
-        error = S_ISDIR(st->st_mode) ? EISDIR : ESPIPE;
-    if (!error)
-        return fd;
-    close(fd);
-    errno = error;
-    return -1;
+    return hft_open_regular(path, st);
 }
 
 char *input_read(Arena *a, int fd, size_t *len)

@@ -297,6 +297,7 @@ static void test_mistakes(void)
     fails("--later m", "--later is not there yet");
     fails("--print-completion=fish", "--print-completion is bash or zsh, not 'fish'");
     fails("--text \x1b[2J --nix\x1b[2J m", "unknown option '--nix\\x1b[2J'");
+    fails("--nix\x9b m", "unknown option '--nix\\x9b'");
 }
 
 /* ---- The programs' tables ---- */
