@@ -31,7 +31,12 @@ typedef struct Writer {
 static_assert((int)ROLE_PARAM == HFTAC_ROLE_PARAM && (int)ROLE_BUFFER == HFTAC_ROLE_BUFFER &&
                   (int)ROLE_OPTIM == HFTAC_ROLE_OPTIM &&
                   (int)ROLE_COUNTER == HFTAC_ROLE_COUNTER &&
-                  (int)ROLE_METRIC == HFTAC_ROLE_METRIC,
+                  (int)ROLE_METRIC == HFTAC_ROLE_METRIC &&
+                  (int)ROLE_GRADIENT == HFTAC_ROLE_GRADIENT &&
+                  (int)ROLE_BATCH_COUNTER == HFTAC_ROLE_BATCH_COUNTER &&
+                  (int)ROLE_SCHEDULE == HFTAC_ROLE_SCHEDULE &&
+                  (int)ROLE_EPOCH_METRIC == HFTAC_ROLE_EPOCH_METRIC &&
+                  (int)N_ROLES == HFTAC_N_ROLES,
               "roles");
 static_assert((int)RUN_CLOCK_COUNT == HFTAC_N_CLOCK &&
                   (int)RUN_BATCH_COUNT == HFTAC_N_SCALARS &&
@@ -40,6 +45,12 @@ static_assert((int)RUN_CLOCK_COUNT == HFTAC_N_CLOCK &&
                   (int)RUN_STEPS_PER_EPOCH == HFTAC_CLOCK_STEPS_PER_EPOCH &&
                   (int)RUN_N_VALID == HFTAC_N_CLOCK + HFTAC_SCALAR_N_VALID,
               "scalars of the run");
+static_assert((int)ENTRY_INIT == HFTAC_ENTRY_INIT && (int)ENTRY_TRAIN == HFTAC_ENTRY_TRAIN &&
+                  (int)ENTRY_EVAL == HFTAC_ENTRY_EVAL &&
+                  (int)ENTRY_EVAL_END == HFTAC_ENTRY_EVAL_END &&
+                  (int)ENTRY_PREDICT == HFTAC_ENTRY_PREDICT &&
+                  (int)N_ENTRIES == HFTAC_N_ENTRIES,
+              "entry points");
 static_assert((int)DOMAIN_NONE == HFTAC_DOMAIN_KIND_NONE &&
                   (int)DOMAIN_RANGE == HFTAC_DOMAIN_KIND_RANGE &&
                   (int)DOMAIN_LOG == HFTAC_DOMAIN_KIND_LOG &&
@@ -151,7 +162,7 @@ static void put_states(Writer *w)
 
 static void put_outputs(Writer *w)
 {
-    const Graph *g = module_graph(w->module, "predict");
+    const Graph *g = module_graph(w->module, ENTRY_PREDICT);
     for (int i = 0; g && i < g->n_outputs; i++) {
         const Output *o = &g->outputs[i];
         if (o->kind != OUT_TENSOR)
@@ -169,25 +180,13 @@ static void put_outputs(Writer *w)
 
 /* ---- entries ---- */
 
-static const char *const entry_names[HFTAC_N_ENTRIES] = {
-    [HFTAC_ENTRY_INIT] = "init",       [HFTAC_ENTRY_TRAIN] = "train",
-    [HFTAC_ENTRY_EVAL] = "eval",       [HFTAC_ENTRY_EVAL_END] = "eval_end",
-    [HFTAC_ENTRY_PREDICT] = "predict",
-};
-
-static int result_kind(const Graph *g, const char *name)
+static void put_result(Writer *w, const Output *o, int kind, uint32_t *index)
 {
-    if (!strcmp(g->name, "train") && !strcmp(name, "ok"))
-        return HFTAC_RESULT_OK;
-    if (!strcmp(g->name, "train") &&
-        (!strcmp(name, "schedule") || !strncmp(name, "schedule.", 9)))
-        return HFTAC_RESULT_FACTOR;
-    return HFTAC_RESULT_VALUE;
-}
-
-static void put_result(Writer *w, const Output *o, const char *name, int kind, uint32_t *index)
-{
-    HftacResult row = {.name = put_text(w, name), .kind = (uint32_t)kind, .index = (*index)++};
+    const Input *input = o->input ? module_input(w->module, o->input) : NULL;
+    HftacResult row = {.name = put_text(w, o->name ? o->name : ""),
+                       .kind = (uint32_t)kind,
+                       .index = (*index)++,
+                       .input = input ? (int32_t)(input - w->module->inputs) : -1};
     if (kind == HFTAC_RESULT_FAULT) {
         row.lo = o->lo;
         row.hi = o->hi;
@@ -204,16 +203,31 @@ static void put_results(Writer *w, const EntryPlan *e)
     uint32_t n = 0;
     for (int i = 0; i < g->n_outputs; i++) {
         const Output *o = &g->outputs[i];
-        const char *name = o->kind == OUT_FAULT && o->input ? o->input : o->name ? o->name : "";
-        if (o->kind == OUT_RESULT) {
-            put_result(w, o, name, result_kind(g, name), &n);
-        } else if (o->kind == OUT_CAUSE) {
-            put_result(w, o, name, HFTAC_RESULT_CAUSE, &n);
-        } else if (output_is_watched(o)) {
-            put_result(w, o, name, HFTAC_RESULT_KEPT, &n);
-        } else if (o->kind == OUT_FAULT) {
-            put_result(w, o, name, HFTAC_RESULT_FAULT, &n);
-            put_result(w, o, name, HFTAC_RESULT_FAULT_VALUE, &n);
+        switch (o->kind) {
+        case OUT_RESULT:
+            put_result(w, o, HFTAC_RESULT_VALUE, &n);
+            break;
+        case OUT_OK:
+            put_result(w, o, HFTAC_RESULT_OK, &n);
+            break;
+        case OUT_FACTOR:
+            put_result(w, o, HFTAC_RESULT_FACTOR, &n);
+            break;
+        case OUT_CAUSE:
+            put_result(w, o, HFTAC_RESULT_CAUSE, &n);
+            break;
+        case OUT_STATE:
+            if (output_is_watched(o))
+                put_result(w, o, HFTAC_RESULT_KEPT, &n);
+            break;
+        case OUT_FAULT:
+            put_result(w, o, HFTAC_RESULT_FAULT, &n);
+            put_result(w, o, HFTAC_RESULT_FAULT_VALUE, &n);
+            break;
+        case OUT_TENSOR: /* in memory of its own */
+        case OUT_NEXT:
+        case OUT_STACK:
+            break;
         }
     }
     if ((int)n != e->n_results)
@@ -397,7 +411,7 @@ static void put_entries(Writer *w, const EntryCode *entries)
 {
     for (int kind = 0; kind < HFTAC_N_ENTRIES; kind++)
         for (int i = 0; i < w->plan->n_entries; i++)
-            if (!strcmp(w->plan->entries[i].graph->name, entry_names[kind]))
+            if ((int)w->plan->entries[i].graph->entry == kind)
                 put_entry(w, kind, &w->plan->entries[i], &entries[i]);
 }
 

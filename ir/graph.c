@@ -15,32 +15,93 @@ const char *form_text(Form f)
 
 const char *state_role_text(StateRole r)
 {
-    static const char *const texts[] = {"param", "buffer", "optim", "counter", "metric"};
+    static const char *const texts[N_ROLES] = {
+        [ROLE_PARAM] = "param",
+        [ROLE_BUFFER] = "buffer",
+        [ROLE_OPTIM] = "optim",
+        [ROLE_COUNTER] = "counter",
+        [ROLE_METRIC] = "metric",
+        [ROLE_GRADIENT] = "gradient",
+        [ROLE_BATCH_COUNTER] = "batch_counter",
+        [ROLE_SCHEDULE] = "schedule",
+        [ROLE_EPOCH_METRIC] = "epoch_metric",
+    };
     return texts[r];
+}
+
+bool state_role_has_parameter(StateRole r)
+{
+    return r == ROLE_OPTIM || r == ROLE_GRADIENT;
+}
+
+const char *output_kind_text(OutputKind k)
+{
+    static const char *const texts[N_OUTPUT_KINDS] = {
+        [OUT_STATE] = "state",   [OUT_RESULT] = "result", [OUT_OK] = "ok",
+        [OUT_FACTOR] = "factor", [OUT_CAUSE] = "cause",   [OUT_TENSOR] = "output",
+        [OUT_FAULT] = "fault",   [OUT_NEXT] = "next",     [OUT_STACK] = "stack",
+    };
+    return texts[k];
+}
+
+const char *entry_text(EntryKind k)
+{
+    static const char *const texts[] = {
+        [ENTRY_INIT] = "init",         [ENTRY_TRAIN] = "train",     [ENTRY_EVAL] = "eval",
+        [ENTRY_EVAL_END] = "eval_end", [ENTRY_PREDICT] = "predict", [ENTRY_NONE] = "none",
+    };
+    return texts[k];
+}
+
+EntryKind entry_find(const char *text)
+{
+    int k = 0;
+    while (k < N_ENTRIES && strcmp(entry_text((EntryKind)k), text) != 0)
+        k++;
+    return (EntryKind)k;
+}
+
+const char *module_stage_text(ModuleStage s)
+{
+    static const char *const texts[N_MODULE_STAGES] = {
+        [MODULE_IR] = "ir",         [MODULE_GRAD] = "grad",   [MODULE_MASKED] = "masked",
+        [MODULE_SIMPLE] = "simple", [MODULE_FUSED] = "fused", [MODULE_LOWERED] = "lowered",
+    };
+    return texts[s];
+}
+
+ModuleStage module_stage_find(const char *text)
+{
+    int s = 0;
+    while (s < N_MODULE_STAGES && strcmp(module_stage_text((ModuleStage)s), text) != 0)
+        s++;
+    return (ModuleStage)s;
 }
 
 Module *module_new(Arena *a, Diag *d, const char *name)
 {
     Module *m = arena_alloc(a, sizeof *m);
-    *m = (Module){.arena = a, .diag = d, .name = arena_strdup(a, name), .stage = "ir"};
+    *m = (Module){.arena = a, .diag = d, .name = arena_strdup(a, name)};
     m->state_numbers = map_of_texts(a);
     return m;
 }
 
-Graph *graph_new(Module *m, const char *name)
+Graph *graph_new(Module *m, EntryKind entry)
 {
     Graph *g = arena_alloc(m->arena, sizeof *g);
-    *g = (Graph){.module = m, .name = arena_strdup(m->arena, name)};
+    *g = (Graph){.module = m, .entry = entry, .name = entry_text(entry)};
+    if (entry == ENTRY_NONE)
+        return g;
     if (m->n_graphs == m->cap_graphs)
         m->graphs = arena_grow(m->arena, m->graphs, &m->cap_graphs, sizeof(Graph *));
     m->graphs[m->n_graphs++] = g;
     return g;
 }
 
-Graph *module_graph(const Module *m, const char *name)
+Graph *module_graph(const Module *m, EntryKind entry)
 {
     for (int i = 0; i < m->n_graphs; i++)
-        if (strcmp(m->graphs[i]->name, name) == 0)
+        if (m->graphs[i]->entry == entry)
             return m->graphs[i];
     return NULL;
 }
@@ -51,6 +112,8 @@ State *module_add_state(Module *m, const State *what)
         m->states = arena_grow(m->arena, m->states, &m->cap_states, sizeof *m->states);
     m->states[m->n_states] = *what;
     m->states[m->n_states].name = arena_strdup(m->arena, what->name);
+    if (what->parameter)
+        m->states[m->n_states].parameter = arena_strdup(m->arena, what->parameter);
     map_set(m->state_numbers, m->states[m->n_states].name, m->n_states);
     return &m->states[m->n_states++];
 }
@@ -79,6 +142,14 @@ State *module_state(const Module *m, const char *name)
     const int i = map_get(m->state_numbers, name);
     return i >= 0 && i < m->n_states && strcmp(m->states[i].name, name) == 0 ? &m->states[i]
                                                                              : NULL;
+}
+
+State *module_state_of(const Module *m, StateRole role)
+{
+    for (int i = 0; i < m->n_states; i++)
+        if (m->states[i].role == role)
+            return &m->states[i];
+    return NULL;
 }
 
 Input *module_input(const Module *m, const char *name)

@@ -1,9 +1,18 @@
 /* What a program is: a module of graphs over named storage.
  *
  * A graph is a list of nodes in definition order, SSA: a node's operands stand before it.  There
- * is one graph per entry point: "init" (first values of all states), "train" (one step), "eval"
- * (one batch; adds to the metrics' accumulators), "eval_end" (accumulators to metrics),
- * "predict".
+ * is one graph per entry point (EntryKind).
+ *
+ * Names are for people and for files.  Programs choose them freely, so nothing is concluded from
+ * how one is spelled: what a graph is for is its `entry`, what an output means its kind, what a
+ * state is for its role, and whose optimizer's state it is its `parameter`.  A name is compared
+ * with another one only to find what it names.  By hand: `accumulate 4` and Adam, for a program
+ * whose one parameter is called accumulate.count, give
+ *
+ *   param "accumulate.count"                                    written when a step is complete
+ *   gradient "accumulate.accumulate.count" of "accumulate.count"        written with each batch
+ *   batch_counter "$accumulate.count"                                   written with each batch
+ *   optim "optimizer.exp_avg.accumulate.count" of "accumulate.count"    with a complete step
  *
  * What a graph leaves behind is its list of outputs: state written, results for the host, output
  * tensors, faults.  State is written when the whole step is done: every read of a state in the
@@ -18,6 +27,41 @@
 typedef struct Node Node;
 typedef struct Graph Graph;
 typedef struct Module Module;
+
+/* What an entry point does, in the order in which a run uses them. */
+typedef enum EntryKind {
+    ENTRY_INIT,     /* first values of all states */
+    ENTRY_TRAIN,    /* one step, or one batch of it */
+    ENTRY_EVAL,     /* one batch; adds to the metrics' accumulators */
+    ENTRY_EVAL_END, /* accumulators to metrics */
+    ENTRY_PREDICT,
+    ENTRY_NONE /* no entry point: the body of a loop, or a scratch graph */
+} EntryKind;
+
+enum {
+    N_ENTRIES = ENTRY_NONE
+};
+
+/* "init", "train", ... */
+const char *entry_text(EntryKind k);
+/* ENTRY_NONE if there is none of that name. */
+EntryKind entry_find(const char *text);
+
+/* The pass that a module has been through last; each needs the ones before it. */
+typedef enum ModuleStage {
+    MODULE_IR,      /* as the frontend leaves it */
+    MODULE_GRAD,    /* autodiff */
+    MODULE_MASKED,  /* mask_batch */
+    MODULE_SIMPLE,  /* simplify */
+    MODULE_FUSED,   /* hfuse */
+    MODULE_LOWERED, /* lower */
+    N_MODULE_STAGES
+} ModuleStage;
+
+/* "ir", "grad", ... */
+const char *module_stage_text(ModuleStage s);
+/* N_MODULE_STAGES if there is none of that name. */
+ModuleStage module_stage_find(const char *text);
 
 /* How the models of one operator are computed together; FORM_NONE before horizontal fusion. */
 typedef enum Form {
@@ -48,20 +92,43 @@ struct Node {
 };
 
 typedef enum StateRole {
-    ROLE_PARAM,  /* trained; saved under its name */
-    ROLE_BUFFER, /* saved under its name */
-    ROLE_OPTIM, /* optimizer's; name "optimizer.<state>.<param>" (several updates: "optimizer.<k>.<...>") */
-    ROLE_COUNTER, /* "$step": i64[], updates done by this model */
-    ROLE_METRIC   /* accumulators of eval; the run sets them to zero before it evaluates */
+    /* Trained; saved under its name. */
+    ROLE_PARAM,
+    /* A block's own; saved under its name. */
+    ROLE_BUFFER,
+    /* The optimizer's for one parameter, such as a moment. */
+    ROLE_OPTIM,
+    /* i64[], at most one: steps that this model has done. */
+    ROLE_COUNTER,
+    /* f64[]: an accumulator of eval; the run sets it to zero before it evaluates. */
+    ROLE_METRIC,
+    /* With `accumulate`: the average of one parameter's gradients in the batches of a step so far.
+     */
+    ROLE_GRADIENT,
+    /* i64[], with `accumulate`, at most one: batches of the step that this model has seen. */
+    ROLE_BATCH_COUNTER,
+    /* A schedule's own. */
+    ROLE_SCHEDULE,
+    /* f64[], at most one: the metric that the last epoch ended with; the run writes it for the
+     * schedules. */
+    ROLE_EPOCH_METRIC
 } StateRole;
+
+enum {
+    N_ROLES = ROLE_EPOCH_METRIC + 1
+};
 
 /* "param", "buffer", ... */
 const char *state_role_text(StateRole r);
+/* Does a state of that role belong to a parameter? */
+bool state_role_has_parameter(StateRole r);
 
 typedef struct State {
     const char *name; /* dotted: "fc1.weight" */
     Type type;        /* models: {0,0} before horizontal fusion */
     StateRole role;
+    /* The name of the parameter that it belongs to; NULL where the role has none. */
+    const char *parameter;
     SrcRange loc;
     /* Order in which the axes are stored, outermost first; n == 0: as they are. */
     IntList layout;
@@ -98,9 +165,12 @@ typedef struct Hyper {
     SrcRange loc;
 } Hyper;
 
+/* In front of OUT_FAULT stand those that always have a name. */
 typedef enum OutputKind {
     OUT_STATE,  /* name: the state; value: what the step leaves in it */
     OUT_RESULT, /* name: "loss", "acc", ...: rank 0, f64, per model, read by the host */
+    OUT_OK,     /* f64[], one in train: 0: nothing of this step was written */
+    OUT_FACTOR, /* name: which; f64[]: what a schedule has made of the rate in this step */
     /* name: what the value is called; f64[]: if it is not finite, that is why the step was not
      * written */
     OUT_CAUSE,
@@ -111,6 +181,13 @@ typedef enum OutputKind {
     OUT_NEXT, /* of a loop's body: the next round's value of a carried argument, in order */
     OUT_STACK /* of a loop's body: kept of every round; after all OUT_NEXT */
 } OutputKind;
+
+enum {
+    N_OUTPUT_KINDS = OUT_STACK + 1
+};
+
+/* "state", "result", ... */
+const char *output_kind_text(OutputKind k);
 
 typedef struct Output {
     OutputKind kind;
@@ -131,7 +208,8 @@ typedef struct Output {
 
 struct Graph {
     Module *module;
-    const char *name;
+    EntryKind entry;
+    const char *name; /* for messages and names of code: the entry's, or the loop's */
     Node **nodes;
     int n_nodes, cap_nodes;
     Output *outputs;
@@ -147,11 +225,11 @@ struct Graph {
 struct Module {
     Arena *arena;
     Diag *diag;
-    const char *name;  /* the model's */
-    const char *stage; /* "ir", "grad", "fused", ...: the last pass, for dumps */
-    int n_models;      /* B; 0 before horizontal fusion */
-    int64_t batch;     /* N; 0 if the program has no train section */
-    int64_t epochs;    /* of the train section; 0: none */
+    const char *name; /* the model's */
+    ModuleStage stage;
+    int n_models;   /* B; 0 before horizontal fusion */
+    int64_t batch;  /* N; 0 if the program has no train section */
+    int64_t epochs; /* of the train section; 0: none */
     Graph **graphs;
     int n_graphs, cap_graphs;
     State *states;
@@ -164,14 +242,18 @@ struct Module {
 };
 
 Module *module_new(Arena *a, Diag *d, const char *name);
-Graph *graph_new(Module *m, const char *name);
-Graph *module_graph(const Module *m, const char *name); /* NULL if absent */
+/* At most one for each entry point (the caller checks); of ENTRY_NONE it is no graph of the module.
+ */
+Graph *graph_new(Module *m, EntryKind entry);
+Graph *module_graph(const Module *m, EntryKind entry); /* NULL if absent */
 /* Copies *what into the module's table and returns the copy; names must be new (the caller
  * checks). Pointers from earlier calls go stale: look them up by name. */
 State *module_add_state(Module *m, const State *what);
 Input *module_add_input(Module *m, const Input *what);
 Hyper *module_add_hyper(Module *m, const Hyper *what);
 State *module_state(const Module *m, const char *name);
+/* The first state of that role, or NULL. */
+State *module_state_of(const Module *m, StateRole role);
 Input *module_input(const Module *m, const char *name);
 Hyper *module_hyper(const Module *m, const char *name);
 /* The first reason stays. */

@@ -170,7 +170,7 @@ bool shape_rule_result(const ShapeContext *c, const Node *n, Type *type)
 Graph *loop_body_new(Module *m, const char *name)
 {
     Graph *g = arena_alloc(m->arena, sizeof *g);
-    *g = (Graph){.module = m, .name = name};
+    *g = (Graph){.module = m, .entry = ENTRY_NONE, .name = name};
     return g;
 }
 

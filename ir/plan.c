@@ -271,12 +271,18 @@ static const char *bytes_text(Arena *a, int64_t n)
 
 static void print_roles(Text *out, const Plan *p, Arena *a)
 {
-    static const char *const roles[] = {[ROLE_PARAM] = "parameters",
-                                        [ROLE_BUFFER] = "buffers",
-                                        [ROLE_OPTIM] = "optimizer",
-                                        [ROLE_COUNTER] = "counters",
-                                        [ROLE_METRIC] = "metrics"};
-    for (int r = 0; r < (int)(sizeof roles / sizeof *roles); r++) {
+    static const char *const roles[N_ROLES] = {
+        [ROLE_PARAM] = "parameters",
+        [ROLE_BUFFER] = "buffers",
+        [ROLE_OPTIM] = "optimizer",
+        [ROLE_COUNTER] = "counters",
+        [ROLE_METRIC] = "metrics",
+        [ROLE_GRADIENT] = "gradients",
+        [ROLE_BATCH_COUNTER] = "batches",
+        [ROLE_SCHEDULE] = "schedules",
+        [ROLE_EPOCH_METRIC] = "epoch metric",
+    };
+    for (int r = 0; r < N_ROLES; r++) {
         int64_t bytes = 0;
         for (int i = 0; i < p->module->n_states; i++)
             if ((int)p->module->states[i].role == r)

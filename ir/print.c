@@ -94,16 +94,15 @@ static void print_fault(Text *out, const Output *o)
 
 static void print_output(Text *out, const Output *o)
 {
-    static const char *const words[] = {"state", "result", "cause", "output"};
     if (o->kind == OUT_FAULT) {
         print_fault(out, o);
         return;
     }
     if (o->kind == OUT_NEXT || o->kind == OUT_STACK) {
-        text_printf(out, "%s %%%s", o->kind == OUT_NEXT ? "next" : "stack", o->value->name);
+        text_printf(out, "%s %%%s", output_kind_text(o->kind), o->value->name);
         return;
     }
-    text_printf(out, "%s ", words[o->kind]);
+    text_printf(out, "%s ", output_kind_text(o->kind));
     text_quoted(out, o->name);
     text_printf(out, " %%%s%s", o->value->name, o->guarded ? " guarded" : "");
 }
@@ -198,6 +197,10 @@ static void print_state(Text *out, const State *s)
 {
     text_printf(out, "%s ", state_role_text(s->role));
     text_quoted(out, s->name);
+    if (s->parameter) {
+        text_add(out, " of ");
+        text_quoted(out, s->parameter);
+    }
     text_add(out, " : ");
     print_type(out, &s->type, NULL);
     for (int i = 0; i < s->layout.n; i++)
@@ -215,7 +218,7 @@ void module_print(Text *out, const Module *m)
 {
     text_add(out, "hir 1\nmodule ");
     text_quoted(out, m->name);
-    text_printf(out, " stage=%s", m->stage);
+    text_printf(out, " stage=%s", module_stage_text(m->stage));
     print_setting(out, "models", m->n_models);
     print_setting(out, "batch", m->batch);
     print_setting(out, "epochs", m->epochs);
@@ -252,7 +255,6 @@ static void dot_label(Text *out, const Node *n)
 /* `key` begins the names of its nodes; a loop's body is a box in the box. */
 static void dot_graph(Text *out, const Graph *g, const char *key)
 {
-    static const char *const words[] = {[OUT_NEXT] = "next", [OUT_STACK] = "stack"};
     text_printf(out, "  subgraph cluster_%s {\n    label=", key);
     text_quoted(out, arena_printf(out->arena, g->owner ? "%%%s" : "@%s",
                                   g->owner ? g->owner->name : g->name));
@@ -269,7 +271,7 @@ static void dot_graph(Text *out, const Graph *g, const char *key)
     for (int i = 0; i < g->n_outputs; i++) {
         const Output *o = &g->outputs[i];
         text_printf(out, "    g%s_o%d [shape=ellipse, label=", key, i);
-        text_quoted(out, o->name ? o->name : o->kind >= OUT_NEXT ? words[o->kind] : "");
+        text_quoted(out, o->name ? o->name : output_kind_text(o->kind));
         text_printf(out, "];\n    g%s_n%d -> g%s_o%d;\n", key, o->value->id, key, i);
     }
     text_add(out, "  }\n");

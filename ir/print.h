@@ -5,12 +5,13 @@
  *   input "image" : u8[32*1, 8, 8]            an axis n*k comes from the batch: k elements a sample
  *   target "label" : u8[32*1]
  *   hyper "lr" = 0.001 in log(0.0001 .. 0.1)
- *   param "fc1.weight" : f32[8 | 128, 64]     role: param, buffer, optim, counter, metric;
- *   layout=[1, 0] if stored so
- *   graph @train {
+ *   param "fc1.weight" : f32[8 | 128, 64]     role: those of StateRole; layout=[1, 0] if stored so
+ *   optim "optimizer.exp_avg.fc1.weight" of "fc1.weight" : f32[8 | 128, 64]
+ *   graph @train {                            one of the entry points (EntryKind)
  *     %image = input name="image" : u8[32, 8, 8]
  *     %fc1.out = einsum %x, %fc1.weight spec="mk,nk->mn" form=wide : f32[8 | 32, 128]
  *     result "loss" %loss
+ *     ok "ok" %ok.1                           and factor, cause, next, stack
  *     state "fc1.weight" %fc1.weight.next
  *     output "probs" %probs
  *     fault "label" %label.at, %label.bad input="label" lo=0 hi=10 ignore=-100

@@ -18,7 +18,7 @@ enum {
 
 static bool read_role(const char *word, StateRole *role)
 {
-    for (int r = ROLE_PARAM; r <= ROLE_METRIC; r++)
+    for (int r = 0; r < N_ROLES; r++)
         if (strcmp(word, state_role_text((StateRole)r)) == 0) {
             *role = (StateRole)r;
             return true;
@@ -133,8 +133,11 @@ static bool read_header(Reader *r, Module **out)
         if (!reader_word(r, "a setting", &word) || !reader_expect(r, "="))
             return false;
         if (strcmp(word, "stage") == 0) {
-            if (!reader_word(r, "a stage", &m->stage))
+            if (!reader_word(r, "a stage", &word))
                 return false;
+            m->stage = module_stage_find(word);
+            if (m->stage == N_MODULE_STAGES)
+                return reader_fail(r, "'%s' is no stage of a module", word);
         } else if (strcmp(word, "models") == 0) {
             if (!read_setting(r, MAX_MODELS, &v))
                 return false;
@@ -251,6 +254,8 @@ static bool read_state(Reader *r, Module *m, StateRole role)
         return false;
     if (module_state(m, s.name))
         return reader_fail(r, "state \"%s\" is declared twice", s.name);
+    if (reader_accept_word(r, "of") && !reader_string(r, &s.parameter))
+        return false;
     if (!read_declared_type(r, &s.type) || !read_layout(r, &s))
         return false;
     module_add_state(m, &s);
@@ -439,19 +444,14 @@ static bool read_fault(Reader *r, const Graph *g, Output *o)
 
 static bool read_output(Reader *r, Graph *g)
 {
-    static const char *const words[] = {"state", "result", "cause", "output",
-                                        "fault", "next",   "stack"};
-    enum {
-        N_WORDS = sizeof words / sizeof *words
-    };
     Output o = {.loc = reader_line_range(r)};
     const char *word;
     if (!reader_word(r, "a node, an output or '}'", &word))
         return false;
     int kind = 0;
-    while (kind < N_WORDS && strcmp(words[kind], word) != 0)
+    while (kind < N_OUTPUT_KINDS && strcmp(output_kind_text((OutputKind)kind), word) != 0)
         kind++;
-    if (kind == N_WORDS)
+    if (kind == N_OUTPUT_KINDS)
         return reader_fail(r, "'%s' is no kind of output", word);
     o.kind = (OutputKind)kind;
     if ((o.kind <= OUT_FAULT && !reader_string(r, &o.name)) || !read_operand(r, g, &o.value))
@@ -480,9 +480,12 @@ static bool read_graph(Reader *r, Module *m)
     const char *name;
     if (!reader_expect(r, "@") || !reader_word(r, "a name", &name))
         return false;
-    if (module_graph(m, name))
+    const EntryKind entry = entry_find(name);
+    if (entry == ENTRY_NONE)
+        return reader_fail(r, "there is no entry point @%s", name);
+    if (module_graph(m, entry))
         return reader_fail(r, "graph @%s is defined twice", name);
-    Graph *g = graph_new(m, name);
+    Graph *g = graph_new(m, entry);
     if (reader_accept(r, "whole=") && !reader_string(r, &g->whole))
         return false;
     if (!reader_expect(r, "{") || !reader_line_end(r))

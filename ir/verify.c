@@ -1,4 +1,4 @@
-/* The verifier: one walk over every graph, all checks local to a node or an output. */
+/* The verifier: one walk over every graph, all checks local to a state, a node or an output. */
 #include "ir/verify.h"
 
 #include <stdlib.h>
@@ -16,6 +16,7 @@ typedef struct Check {
     Arena *scratch;
     NameTable *names;
     Map *written; /* the states that have an output so far */
+    bool has_ok;
     const Node *node;
 } Check;
 
@@ -37,7 +38,7 @@ static const char *fail_types(const Check *c, const Node *n, const char *what,
 /* Before autodiff everything goes; count stays until the batch is masked. */
 static bool meta_allowed(const Module *m, OpCode op)
 {
-    return strcmp(m->stage, "ir") == 0 || (op == OP_COUNT && strcmp(m->stage, "grad") == 0);
+    return m->stage == MODULE_IR || (op == OP_COUNT && m->stage == MODULE_GRAD);
 }
 
 static const char *check_operands(const Check *c, const Node *n)
@@ -262,7 +263,13 @@ static const char *check_output(Check *c, const Output *o)
     switch (o->kind) {
     case OUT_STATE:
         return check_state_output(c, o);
+    case OUT_OK:
+        if (c->graph->entry != ENTRY_TRAIN || c->has_ok)
+            return fail_output(c, o, "says whether a step was done: there is one, in @train");
+        c->has_ok = true;
+        /* fall through */
     case OUT_RESULT:
+    case OUT_FACTOR:
     case OUT_CAUSE:
         return is_scalar_of(o->value, DT_F64) ? NULL
                                               : fail_output(c, o, "a result must be f64[]");
@@ -291,6 +298,7 @@ static const char *check_graph(Check *c, const Graph *g)
     c->graph = g;
     c->names = names_new(c->scratch);
     c->written = map_of_texts(c->scratch);
+    c->has_ok = false;
     for (int i = 0; i < g->n_nodes; i++) {
         c->node = g->nodes[i];
         if ((bad = check_node(c, g->nodes[i], i)))
@@ -306,10 +314,61 @@ static const char *check_graph(Check *c, const Graph *g)
     return NULL;
 }
 
+static const char *fail_state(const Module *m, const State *s, const char *what)
+{
+    return arena_printf(m->arena, "%s \"%s\": %s", state_role_text(s->role), s->name, what);
+}
+
+/* What a state of that role is, wherever the run reads or writes it by its role: a scalar of this
+ * type; DT_COUNT: anything. */
+static DType scalar_of_role(StateRole r)
+{
+    switch (r) {
+    case ROLE_COUNTER:
+    case ROLE_BATCH_COUNTER:
+        return DT_I64;
+    case ROLE_EPOCH_METRIC:
+    case ROLE_METRIC:
+        return DT_F64;
+    case ROLE_PARAM:
+    case ROLE_BUFFER:
+    case ROLE_OPTIM:
+    case ROLE_GRADIENT:
+    case ROLE_SCHEDULE:
+        return DT_COUNT;
+    }
+    return DT_COUNT;
+}
+
+/* Is there one of that role at most? */
+static bool is_single_role(StateRole r)
+{
+    return r == ROLE_COUNTER || r == ROLE_BATCH_COUNTER || r == ROLE_EPOCH_METRIC;
+}
+
+static const char *check_state(const Module *m, const State *s)
+{
+    const DType scalar = scalar_of_role(s->role);
+    if (scalar != DT_COUNT && (s->type.dtype != scalar || s->type.shape.rank != 0))
+        return fail_state(m, s, arena_printf(m->arena, "must be %s[]", dtype_text(scalar)));
+    if (is_single_role(s->role) && module_state_of(m, s->role) != s)
+        return fail_state(m, s, "there is another one");
+    if (state_role_has_parameter(s->role) != (s->parameter != NULL))
+        return fail_state(m, s,
+                          s->parameter ? "belongs to no parameter" : "lacks its parameter");
+    const State *p = s->parameter ? module_state(m, s->parameter) : NULL;
+    if (s->parameter && (!p || p->role != ROLE_PARAM))
+        return fail_state(m, s,
+                          arena_printf(m->arena, "there is no parameter \"%s\"", s->parameter));
+    return NULL;
+}
+
 const char *module_check_at(const Module *m, const Node **where)
 {
     Check c = {.module = m, .scratch = arena_new()};
     const char *bad = NULL;
+    for (int i = 0; i < m->n_states && !bad; i++)
+        bad = check_state(m, &m->states[i]);
     for (int i = 0; i < m->n_graphs && !bad; i++)
         bad = check_graph(&c, m->graphs[i]);
     *where = bad ? c.node : NULL;

@@ -38,8 +38,8 @@ static bool run_lower(Module *m, int n_models, const Target *t)
 }
 
 const Pass pass_list[] = {
-    {"autodiff", "grad", run_autodiff},   {"mask_batch", "masked", run_mask_batch},
-    {"simplify", "simple", run_simplify}, {"hfuse", "fused", run_hfuse},
-    {"lower", "lowered", run_lower},
+    {"autodiff", MODULE_GRAD, run_autodiff},   {"mask_batch", MODULE_MASKED, run_mask_batch},
+    {"simplify", MODULE_SIMPLE, run_simplify}, {"hfuse", MODULE_FUSED, run_hfuse},
+    {"lower", MODULE_LOWERED, run_lower},
 };
 const int pass_count = sizeof pass_list / sizeof *pass_list;

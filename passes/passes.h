@@ -7,8 +7,8 @@
 
 /* What a pass may know of the target. */
 typedef struct Target {
-    const char *name; /* "cpu", "cuda" */
-    int optimize;     /* -O0..-O3 */
+    bool cuda;    /* else the CPU */
+    int optimize; /* -O0..-O3 */
 } Target;
 
 /* Replaces grad(loss, x) nodes by the adjoint graph (reverse mode).  One rule per row of ops.def,
@@ -30,7 +30,7 @@ void lower(Module *m, const Target *t);
 
 typedef struct Pass {
     const char *name;
-    const char *stage; /* Module.stage after it */
+    ModuleStage stage; /* Module.stage after it */
     bool (*run)(Module *m, int n_models, const Target *t);
 } Pass;
 

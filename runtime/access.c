@@ -513,22 +513,10 @@ hftac_status hftac_set_model_epoch(hftac_array *a, int32_t model, int64_t epoch)
     return s;
 }
 
-/* The state from which a schedule takes the metric that the epoch ended with. */
-static int32_t find_watched(const hftac_array *a)
-{
-    for (uint32_t i = 0; i < a->m->variant->n_states; i++) {
-        const HftacState *s = hft_model_state(a->m, i);
-        if (!strcmp(hft_model_text(a->m, s->name), "schedule.metric") &&
-            s->shape.dtype == HFTAC_DT_F64 && s->shape.rank == 0)
-            return (int32_t)i;
-    }
-    return -1;
-}
-
 /* A model that is evaluated after its last step is judged by that, else by the epoch's mean. */
 static void take_metric(hftac_array *a, int32_t metric)
 {
-    const int32_t state = find_watched(a);
+    const int32_t state = a->epoch_metric_param;
     for (int32_t b = 0; state >= 0 && b < a->n; b++) {
         double v = NAN;
         if (!a->trained_last || hftac_read_epoch_metric(a, metric, b, &v) || isnan(v))

@@ -120,20 +120,36 @@ static bool describe_hypers(hftac_array *a)
     return true;
 }
 
+/* To its user a model has states of fewer kinds. */
+static hftac_role public_role(uint32_t role)
+{
+    switch (role) {
+    case HFTAC_ROLE_PARAM:
+        return HFTAC_PARAMETER;
+    case HFTAC_ROLE_BUFFER:
+        return HFTAC_BUFFER;
+    case HFTAC_ROLE_COUNTER:
+        return HFTAC_COUNTER;
+    case HFTAC_ROLE_METRIC:
+        return HFTAC_ACCUMULATOR;
+    default: /* whatever else training keeps; model_check.c knows them all */
+        return HFTAC_OPTIMIZER;
+    }
+}
+
 static bool describe_params(hftac_array *a)
 {
-    a->step_param = -1;
+    a->step_param = hft_state_of_role(a->m, HFTAC_ROLE_COUNTER);
+    a->batch_param = hft_state_of_role(a->m, HFTAC_ROLE_BATCH_COUNTER);
+    a->epoch_metric_param = hft_state_of_role(a->m, HFTAC_ROLE_EPOCH_METRIC);
     if (!table(&a->params, a->m->variant->n_states, sizeof *a->params))
         return false;
     for (uint32_t i = 0; i < a->m->variant->n_states; i++) {
         const HftacState *s = hft_model_state(a->m, i);
         hftac_param_description *d = &a->params[i];
         d->name = text_of(a, s->name);
-        d->role = (hftac_role)s->role;
+        d->role = public_role(s->role);
         describe_shape(&s->shape, &d->type, &d->rank, d->dims, &d->bytes);
-        if (s->role == HFTAC_ROLE_COUNTER && d->type == HFTAC_I64 && d->rank == 0 &&
-            strcmp(d->name, "$step") == 0)
-            a->step_param = (int32_t)i;
     }
     return true;
 }
@@ -156,7 +172,8 @@ static bool describe_outputs(hftac_array *a)
 static hftac_metric add_metric(hftac_array *a, const char *name, int which, bool factor)
 {
     int32_t i = 0;
-    while (i < a->about.n_metrics && strcmp(a->metrics[i].name, name) != 0)
+    while (i < a->about.n_metrics &&
+           (a->metrics[i].is_factor != factor || strcmp(a->metrics[i].name, name) != 0))
         i++;
     hftac_metric_description *d = &a->metrics[i];
     if (i == a->about.n_metrics) {
@@ -167,8 +184,7 @@ static hftac_metric add_metric(hftac_array *a, const char *name, int which, bool
         d->from_train = 1;
     if (which == HFTAC_ENTRY_EVAL_END)
         d->from_evaluation = 1;
-    if (factor)
-        d->is_factor = 1;
+    d->is_factor = factor;
     return i;
 }
 

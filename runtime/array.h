@@ -62,7 +62,8 @@ struct hftac_array {
     hftac_param_description *params;
     hftac_metric_description *metrics;
     hftac_output_description *outputs;
-    int32_t step_param; /* of the counter "$step", or -1 */
+    /* The states that the library reads or writes itself, by their roles; -1: there is none. */
+    int32_t step_param, batch_param, epoch_metric_param;
     EntryPlan plans[HFTAC_N_ENTRIES];
 
     /* What the kernels see. */

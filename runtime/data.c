@@ -275,8 +275,7 @@ static hftac_status check_ranges(const Binder *b, int32_t i, int which)
     const hftac_input_description *in = &b->a->inputs[i];
     hftac_status s = HFTAC_OK;
     for (int k = 0; k < p->n_faults && !s; k++)
-        if (strcmp(hft_model_text(b->a->m, p->faults[k]->name), in->name) == 0 &&
-            in->type < HFTAC_F32)
+        if (p->faults[k]->input == i && in->type < HFTAC_F32)
             s = check_range(b, i, p->faults[k]);
     return s;
 }

@@ -21,6 +21,14 @@ static_assert((int)HFTAC_DOMAIN_NONE == HFTAC_DOMAIN_KIND_NONE &&
               "domains");
 static_assert((int)HFTAC_MAX_DIMS == HFTAC_MAX_RANK, "ranks");
 
+int32_t hft_state_of_role(const Model *m, uint32_t role)
+{
+    for (uint32_t i = 0; i < m->variant->n_states; i++)
+        if (hft_model_state(m, i)->role == role)
+            return (int32_t)i;
+    return -1;
+}
+
 const void *hft_model_row(const Model *m, int tag, uint32_t i)
 {
     const Table *t = &m->table[tag];

@@ -30,6 +30,8 @@ const char *hft_model_text(const Model *m, HftacText text);
 const HftacInput *hft_model_input(const Model *m, uint32_t i);
 const HftacHyper *hft_model_hyper(const Model *m, uint32_t i);
 const HftacState *hft_model_state(const Model *m, uint32_t i);
+/* The first state of a role HFTAC_ROLE_*; -1: there is none. */
+int32_t hft_state_of_role(const Model *m, uint32_t role);
 const HftacOutput *hft_model_output(const Model *m, uint32_t i);
 /* The entry of a kind HFTAC_ENTRY_*; NULL: not compiled. */
 const HftacEntry *hft_model_entry(const Model *m, uint32_t kind);

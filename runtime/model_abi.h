@@ -17,7 +17,7 @@
 #include <stdint.h>
 
 #define HFTAC_ABI_MAGIC  "hftacso" /* 8 bytes with the NUL */
-#define HFTAC_ABI_MAJOR  4u
+#define HFTAC_ABI_MAJOR  5u
 #define HFTAC_ABI_MINOR  0u
 #define HFTAC_ABI_SYMBOL "hftac_model" /* exported: the descriptor, for people and debuggers */
 
@@ -167,12 +167,19 @@ typedef struct HftacHyper {
     double value, lo, hi, step;
 } HftacHyper;
 
+/* StateRole of ir/graph.h.  The library reads and writes COUNTER and BATCH_COUNTER (i64[]),
+ * EPOCH_METRIC (f64[], all at most once) and METRIC by their roles. */
 enum {
     HFTAC_ROLE_PARAM,
     HFTAC_ROLE_BUFFER,
     HFTAC_ROLE_OPTIM,
     HFTAC_ROLE_COUNTER,
-    HFTAC_ROLE_METRIC
+    HFTAC_ROLE_METRIC,
+    HFTAC_ROLE_GRADIENT,
+    HFTAC_ROLE_BATCH_COUNTER,
+    HFTAC_ROLE_SCHEDULE,
+    HFTAC_ROLE_EPOCH_METRIC,
+    HFTAC_N_ROLES
 };
 
 typedef struct HftacState {
@@ -214,9 +221,11 @@ enum {
 };
 
 typedef struct HftacResult {
-    HftacText name; /* "loss", "acc", "ok", the checked input's for a fault, "schedule" */
+    HftacText name; /* "loss", "acc", "schedule": for people, the kind says what it is */
     uint32_t kind, index;
     uint32_t has_ignore;
+    int32_t input; /* FAULT: the checked input, in INPUTS; -1: the index comes from elsewhere */
+    uint32_t reserved;
     int64_t lo, hi, ignore; /* FAULT: allowed are lo <= v < hi, and ignore if has_ignore */
 } HftacResult;
 
@@ -330,7 +339,7 @@ static_assert(sizeof(HftacModel) == 32 && sizeof(HftacSection) == 24 && sizeof(H
 static_assert(sizeof(HftacInput) == 104 && sizeof(HftacHyper) == 56 &&
                   sizeof(HftacState) == 128,
               "layout");
-static_assert(sizeof(HftacOutput) == 96 && sizeof(HftacResult) == 40 &&
+static_assert(sizeof(HftacOutput) == 96 && sizeof(HftacResult) == 48 &&
                   sizeof(HftacEntry) == 40,
               "layout");
 static_assert(sizeof(HftacStep) == 32 && sizeof(HftacKernel) == 64 &&

@@ -149,6 +149,25 @@ static bool check_layout(Check *c, const HftacState *s)
                : fault(c, "a state's layout is not a permutation of its axes");
 }
 
+static bool is_scalar_of(const HftacState *s, uint32_t dtype)
+{
+    return s->shape.dtype == dtype && s->shape.rank == 0;
+}
+
+/* What the library reads or writes by its role is what it takes it for. */
+static bool check_role(Check *c, const HftacState *s)
+{
+    switch (s->role) {
+    case HFTAC_ROLE_COUNTER:
+    case HFTAC_ROLE_BATCH_COUNTER:
+        return is_scalar_of(s, HFTAC_DT_I64) || fault(c, "a counter is no i64[]");
+    case HFTAC_ROLE_EPOCH_METRIC:
+        return is_scalar_of(s, HFTAC_DT_F64) || fault(c, "a schedule's metric is no f64[]");
+    default:
+        return s->role < HFTAC_N_ROLES || fault(c, "a state has an unknown role");
+    }
+}
+
 static bool check_state(Check *c, const HftacState *s)
 {
     if (!check_name(c, s->name) || !check_shape(c, &s->shape, -1, 1, s->bytes) ||
@@ -158,7 +177,7 @@ static bool check_state(Check *c, const HftacState *s)
     if (s->offset > block || s->bytes > block - s->offset ||
         s->offset % hftac_type_bytes((hftac_type)s->shape.dtype) != 0)
         return fault(c, "a state lies outside the model's block");
-    return s->role <= HFTAC_ROLE_METRIC ? true : fault(c, "a state has an unknown role");
+    return check_role(c, s);
 }
 
 static bool check_hyper(Check *c, const HftacHyper *h)
@@ -175,6 +194,8 @@ static bool check_result(Check *c, const HftacResult *r)
         return false;
     if (r->index >= n || (r->kind == HFTAC_RESULT_FAULT && r->index + 1 >= n))
         return fault(c, "a result's position is out of range");
+    if (r->input < -1 || r->input >= (int64_t)count(c, HFTAC_SECTION_INPUTS))
+        return fault(c, "a result names an input that is not there");
     const bool named = r->kind == HFTAC_RESULT_VALUE || r->kind == HFTAC_RESULT_FACTOR ||
                        r->kind == HFTAC_RESULT_CAUSE || r->kind == HFTAC_RESULT_KEPT;
     return !named || check_name(c, r->name);

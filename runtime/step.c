@@ -164,11 +164,10 @@ static void describe_fault(const hftac_array *a, int32_t model, const HftacResul
     out->value = (int64_t)results[r->index + 1];
     out->sample = position;
     out->input = NULL;
-    for (int32_t i = 0; i < a->about.n_inputs; i++)
-        if (strcmp(a->inputs[i].name, hft_model_text(a->m, r->name)) == 0) {
-            out->input = a->inputs[i].name;
-            out->sample = sample_of(a, i, model, position);
-        }
+    if (r->input >= 0) {
+        out->input = a->inputs[r->input].name;
+        out->sample = sample_of(a, r->input, model, position);
+    }
     snprintf(out->text, sizeof out->text,
              "model %d: %s%s is %" PRId64 " in sample %" PRId64 ", allowed are %" PRId64
              " to %" PRId64,
@@ -250,10 +249,9 @@ static const HftacResult *find_kept(const hftac_array *a, const EntryPlan *p, in
 /* Of the batches that make a step some are still to come. */
 static bool within_step(const hftac_array *a, int32_t model)
 {
-    hftac_param count;
     int64_t n = 0;
-    if (hftac_find_param(a, "accumulate.count", &count) == HFTAC_OK)
-        hft_param_read(a, count, model, &n);
+    if (a->batch_param >= 0)
+        hft_param_read(a, a->batch_param, model, &n);
     return n != 0;
 }
 

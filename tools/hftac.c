@@ -127,7 +127,7 @@ static Module *front(Compiler *c)
 static int first_pass(const Module *m)
 {
     for (int i = pass_count; i-- > 0;)
-        if (!strcmp(m->stage, pass_list[i].stage))
+        if (m->stage == pass_list[i].stage)
             return i + 1;
     return 0;
 }
@@ -200,7 +200,7 @@ int main(int argc, char **argv)
                                               .no_warnings = c.o.no_warnings});
     const char *error = NULL;
     const bool cuda = c.o.target == TARGET_CUDA;
-    const Target target = {.name = cuda ? "cuda" : "cpu", .optimize = c.o.optimize};
+    const Target target = {.cuda = cuda, .optimize = c.o.optimize};
     if (!cuda && !cpu_vector_bytes(c.arena, c.o.march, &error))
         die(EXIT_USAGE, "%s", error);
     phase_begin(&c);

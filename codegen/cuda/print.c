@@ -91,7 +91,7 @@ static void print_entry(Cuda *c, const EntryPlan *e)
 /* Initial values are computed on the host. */
 static bool is_printed(const EntryPlan *e)
 {
-    return strcmp(e->graph->name, "init") != 0;
+    return e->graph->entry != ENTRY_INIT;
 }
 
 static void print_model(const Cuda *c, Text *out)

@@ -53,15 +53,15 @@ Node *random_step(Elab *e)
     Builder *b = &e->b;
     return build2(b, OP_ADD,
                   build2(b, OP_MUL, step, build_const(b, DT_I64, (double)e->accumulate)),
-                  build_state(b, "accumulate.count"));
+                  state_of_role(e, ROLE_BATCH_COUNTER));
 }
 
 Node *steps_done(Elab *e)
 {
     /* The same draws wherever nothing counts steps. */
-    if (module_state(e->module, "$step") == NULL || e->entry == ENTRY_INIT)
+    if (module_state_of(e->module, ROLE_COUNTER) == NULL || e->entry == ENTRY_INIT)
         return build_const(&e->b, DT_I64, 0);
-    return build_state(&e->b, "$step");
+    return state_of_role(e, ROLE_COUNTER);
 }
 
 /* "encoder.0#2": the third draw in that instance. */

@@ -145,8 +145,8 @@ struct Frame {
     int errors;   /* diag_errors when it began */
     bool library; /* stops at its first error: what follows from it tells the user nothing */
     const char *return_hint; /* names the node returned */
-    /* FRAME_OPTIM, FRAME_SCHED (prefix): which states `state` makes. */
-    const char *state_prefix, *state_suffix;
+    /* FRAME_OPTIM, FRAME_SCHED: which states `state` makes; for an optimizer, whose they are. */
+    const char *state_prefix, *parameter;
     const Shape *state_shape;
     DType state_dtype;
     /* FRAME_TRAIN */
@@ -236,6 +236,8 @@ typedef struct Scalar {
 typedef struct Mark {
     Node *mark; /* a detach node in the eval graph that stands for the average */
     Node *value, *weight;
+    /* The states in which the sums of value * weight and of weight grow. */
+    const char *sum_state, *weight_state;
 } Mark;
 
 /* A loss, metric or output of the model, in the current graph. */
@@ -247,13 +249,6 @@ typedef struct Named {
     int n_marks;
     SrcRange loc;
 } Named;
-
-typedef enum EntryKind {
-    ENTRY_TRAIN,
-    ENTRY_EVAL,
-    ENTRY_PREDICT,
-    ENTRY_INIT
-} EntryKind;
 
 struct Elab {
     Arena *arena;
@@ -278,6 +273,9 @@ struct Elab {
     int n_layers, cap_layers;
     StateRec *states;
     int n_states, cap_states;
+    const char **added; /* names of states that the program does not declare itself */
+    int n_added, cap_added;
+    Map *added_numbers; /* by role and wanted name */
     Current *currents;
     int n_currents, cap_currents;
     Map *layer_numbers, *state_numbers, *current_numbers; /* by name, of the lists above */
@@ -494,8 +492,14 @@ Value block_instance(Elab *e, const Ast *def, const Args *args);
 /* Gives layers and params in v their names. */
 Value elab_adopt(Elab *e, Value v, const char *path, SrcRange loc);
 LayerRec *layer_rec(Elab *e, const char *path);
-Value state_declare(Elab *e, const char *name, const Type *type, StateRole role,
-                    const Dist *init, SrcRange loc);
+/* The state's value so far; of what two calls of a layer declare there is one. */
+Value state_declare(Elab *e, const State *what, const Dist *init);
+/* What a state is called that the program does not declare itself: as wanted, or, where a state of
+ * the program has that name, with `$` in front, which no name in a program has.  The same again
+ * for the same role and wish. */
+const char *state_added_name(Elab *e, StateRole role, const char *wanted);
+/* Reads the one state of that role. */
+Node *state_of_role(Elab *e, StateRole role);
 Node *state_now(Elab *e, const char *name);
 void state_next(Elab *e, const char *name, Node *v, SrcRange loc);
 /* v as a node that is nothing but a state's new value, where several updates have to tell it from
@@ -579,7 +583,8 @@ const Named *named_find(Elab *e, AstKind kind, const char *name);
 bool entries_build(Elab *e);
 void entry_add_faults(Elab *e);
 /* A state of the train section's own, first 0. */
-void train_state(Elab *e, const char *name, const Type *type, StateRole role);
+void train_state(Elab *e, const char *name, const Type *type, StateRole role,
+                 const char *parameter);
 /* An expression with the names of the model as it was run last. */
 Value eval_in_model(Elab *e, const Ast *t);
 /* Copies what `n` depends on from its graph into the current one; stop gives the replacement of a

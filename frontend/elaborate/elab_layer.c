@@ -112,34 +112,71 @@ static void state_conflict(Elab *e, const State *s, StateRec *r, const Type *typ
         diag_note(e->diag, r->call, "the first call, which fixed its shape, is here");
 }
 
-Value state_declare(Elab *e, const char *name, const Type *type, StateRole role,
-                    const Dist *init, SrcRange loc)
+static bool is_of_program(StateRole r)
 {
-    const State *old = module_state(e->module, name);
+    return r == ROLE_PARAM || r == ROLE_BUFFER;
+}
+
+/* Is it the same state, declared by another call? */
+static bool agrees_with(Elab *e, const State *old, const State *what)
+{
+    StateRec *r = state_rec(e, old->name);
     const int frame = e->frame != NULL ? e->frame->serial : 0;
-    if (old != NULL) {
-        StateRec *r = state_rec(e, name);
-        if (r != NULL && frame != 0 && r->frame == frame) {
-            diag_error(e->diag, loc, "'%s' is bound twice", name);
-            diag_note(e->diag, old->loc, "it is bound here first");
-            return value_error();
-        }
-        if (r != NULL)
-            r->frame = frame;
-        if (old->type.dtype == type->dtype && shape_equal(&old->type.shape, &type->shape))
-            return value_node(state_now(e, name), false);
-        if (r != NULL)
-            state_conflict(e, old, r, type, loc);
-        return value_error();
+    if (is_of_program(old->role) != is_of_program(what->role)) {
+        diag_error(
+            e->diag, what->loc,
+            "'%s' is what training calls a state of its own; another name is needed here",
+            what->name);
+        return false;
     }
-    if (!shape_stored(e, loc, &type->shape))
+    if (r != NULL && frame != 0 && r->frame == frame) {
+        diag_error(e->diag, what->loc, "'%s' is bound twice", what->name);
+        diag_note(e->diag, old->loc, "it is bound here first");
+        return false;
+    }
+    if (r != NULL)
+        r->frame = frame;
+    if (old->type.dtype == what->type.dtype && shape_equal(&old->type.shape, &what->type.shape))
+        return true;
+    if (r != NULL)
+        state_conflict(e, old, r, &what->type, what->loc);
+    return false;
+}
+
+Value state_declare(Elab *e, const State *what, const Dist *init)
+{
+    const State *old = module_state(e->module, what->name);
+    if (old != NULL)
+        return agrees_with(e, old, what) ? value_node(state_now(e, what->name), false)
+                                         : value_error();
+    if (!shape_stored(e, what->loc, &what->type.shape))
         return value_error();
-    const State s = {.name = name, .type = *type, .role = role, .loc = loc};
-    module_add_state(e->module, &s);
-    map_set(e->state_numbers, name, e->n_states);
-    *ELAB_PUSH(e, states) =
-        (StateRec){.name = name, .init = *init, .call = innermost_call(e), .frame = frame};
-    return value_node(state_now(e, name), false);
+    module_add_state(e->module, what);
+    map_set(e->state_numbers, what->name, e->n_states);
+    *ELAB_PUSH(e, states) = (StateRec){.name = what->name,
+                                       .init = *init,
+                                       .call = innermost_call(e),
+                                       .frame = e->frame != NULL ? e->frame->serial : 0};
+    return value_node(state_now(e, what->name), false);
+}
+
+const char *state_added_name(Elab *e, StateRole role, const char *wanted)
+{
+    const char *key = arena_printf(e->arena, "%s %s", state_role_text(role), wanted);
+    const int known = map_get(e->added_numbers, key);
+    if (known >= 0)
+        return e->added[known];
+    const char *name = wanted;
+    while (module_state(e->module, name) != NULL)
+        name = arena_printf(e->arena, "$%s", name);
+    map_set(e->added_numbers, key, e->n_added);
+    *ELAB_PUSH(e, added) = name;
+    return name;
+}
+
+Node *state_of_role(Elab *e, StateRole role)
+{
+    return build_state(&e->b, module_state_of(e->module, role)->name);
 }
 
 static void layer_claim(Elab *e, const char *path, SrcRange loc)
@@ -155,8 +192,11 @@ static void layer_claim(Elab *e, const char *path, SrcRange loc)
 
 static Value adopt_param(Elab *e, const ParamSpec *p, const char *path, SrcRange loc)
 {
-    Type type = {.dtype = e->real, .shape = p->shape};
-    return state_declare(e, path, &type, ROLE_PARAM, &p->init, loc);
+    const State s = {.name = path,
+                     .type = {.dtype = e->real, .shape = p->shape},
+                     .role = ROLE_PARAM,
+                     .loc = loc};
+    return state_declare(e, &s, &p->init);
 }
 
 static Value adopt_layer(Elab *e, const Layer *l, const char *path, SrcRange loc)

@@ -158,16 +158,25 @@ static void exec_assign(Elab *e, const Ast *s)
         bind_target(e, lhs->kid[i], items != NULL ? items[i] : value_error());
 }
 
-/* The full name of state `name` of the running body, and its role. */
-static const char *state_name(Elab *e, const char *name, StateRole *role)
+/* The role of what the running body calls a state. */
+static StateRole role_here(const Frame *f)
+{
+    return f->kind == FRAME_OPTIM   ? ROLE_OPTIM
+           : f->kind == FRAME_SCHED ? ROLE_SCHEDULE
+                                    : ROLE_BUFFER;
+}
+
+/* The full name of state `name` of the running body. */
+static const char *state_name(Elab *e, const char *name)
 {
     const Frame *f = e->frame;
-    *role = f->kind == FRAME_OPTIM || f->kind == FRAME_SCHED ? ROLE_OPTIM : ROLE_BUFFER;
-    if (f->kind == FRAME_SCHED)
-        return arena_printf(e->arena, "%s.%s", f->state_prefix, name);
-    if (f->kind == FRAME_OPTIM)
-        return arena_printf(e->arena, "%s.%s.%s", f->state_prefix, name, f->state_suffix);
-    return elab_join(e, f->path, name);
+    const StateRole role = role_here(f);
+    if (role == ROLE_BUFFER)
+        return elab_join(e, f->path, name);
+    const char *wanted = arena_printf(e->arena, "%s.%s", f->state_prefix, name);
+    if (role == ROLE_OPTIM)
+        wanted = arena_printf(e->arena, "%s.%s", wanted, f->parameter);
+    return state_added_name(e, role, wanted);
 }
 
 static void exec_state(Elab *e, const Ast *s)
@@ -197,17 +206,19 @@ static void exec_state(Elab *e, const Ast *s)
         if (!dist_from(e, &v, init->loc, &dist))
             return;
     }
-    StateRole role;
-    const char *name = state_name(e, s->name, &role);
-    Value v = state_declare(e, name, &type, role, &dist, s->name_loc);
+    const State state = {.name = state_name(e, s->name),
+                         .type = type,
+                         .role = role_here(f),
+                         .parameter = f->kind == FRAME_OPTIM ? f->parameter : NULL,
+                         .loc = s->name_loc};
+    Value v = state_declare(e, &state, &dist);
     scope_bind(e, &e->frame->scope, s->name, v, s->name_loc);
 }
 
 /* `m := v`: after it, `m` is the new value. */
 static void exec_next(Elab *e, const Ast *s)
 {
-    StateRole role;
-    const char *name = state_name(e, s->name, &role);
+    const char *name = state_name(e, s->name);
     const State *state = module_state(e->module, name);
     const Binding *b = scope_find(&e->frame->scope, s->name);
     e->b.hint = elab_join(e, e->frame->prefix, arena_printf(e->arena, "%s.next", s->name));

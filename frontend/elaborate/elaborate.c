@@ -66,10 +66,9 @@ Module *program_elaborate(Arena *a, Diag *d, const Program *p, const FrontendOpt
     e->layer_numbers = map_of_texts(a);
     e->state_numbers = map_of_texts(a);
     e->current_numbers = map_of_texts(a);
+    e->added_numbers = map_of_texts(a);
     e->module = module_new(a, d, "");
-    e->module->stage = "ir";
-    e->scratch = graph_new(e->module, "scratch");
-    e->module->n_graphs = 0;
+    e->scratch = graph_new(e->module, ENTRY_NONE);
     e->b.graph = e->scratch;
     if (!parse_builtins(e) || !collect_library(e))
         return NULL;

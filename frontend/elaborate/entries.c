@@ -10,10 +10,10 @@ static void bind_batch(Elab *e)
     scope_bind(e, &e->frame->scope, e->batch_name, n, e->model->name_loc);
 }
 
-static bool entry_run_model(Elab *e, const char *graph, EntryKind entry)
+static bool entry_run_model(Elab *e, EntryKind entry)
 {
     e->entry = entry;
-    e->b = (Builder){.graph = graph_new(e->module, graph), .loc = e->model->loc};
+    e->b = (Builder){.graph = graph_new(e->module, entry), .loc = e->model->loc};
     e->n_currents = e->n_faults = e->n_named = e->n_marks = e->n_writes = 0;
     for (int i = 0; i < e->n_layers; i++)
         e->layers[i].randoms = 0;
@@ -87,16 +87,21 @@ static void add_output(Elab *e, OutputKind kind, const char *name, Node *value, 
 
 static const char *accumulator(Elab *e, const char *metric, int k, const char *part)
 {
-    return k == 0 ? arena_printf(e->arena, "metric.%s.%s", metric, part)
-                  : arena_printf(e->arena, "metric.%s.%d.%s", metric, k, part);
+    return state_added_name(e, ROLE_METRIC,
+                            k == 0
+                                ? arena_printf(e->arena, "metric.%s.%s", metric, part)
+                                : arena_printf(e->arena, "metric.%s.%d.%s", metric, k, part));
 }
 
 /* One accumulator: what it holds and `more`. */
 static void accumulate(Elab *e, const char *name, Node *more, SrcRange loc)
 {
-    const Type type = {.dtype = DT_F64, .shape = shape_scalar()};
+    const State s = {.name = name,
+                     .type = {.dtype = DT_F64, .shape = shape_scalar()},
+                     .role = ROLE_METRIC,
+                     .loc = loc};
     const Dist zero = {.arg = {value_int(0)}, .loc = loc};
-    const Value old = state_declare(e, name, &type, ROLE_METRIC, &zero, loc);
+    const Value old = state_declare(e, &s, &zero);
     e->b.hint = arena_printf(e->arena, "%s.next", name);
     if (old.kind == V_TENSOR)
         add_output(e, OUT_STATE, name, build2(&e->b, OP_ADD, old.node, more), loc);
@@ -118,8 +123,11 @@ static void accumulate_metric(Elab *e, Named *m)
         Node *v = build_cast(&e->b, m->marks[k].value, DT_F64);
         Node *w =
             m->marks[k].weight != NULL ? m->marks[k].weight : build_scalar(&e->b, RUN_N_VALID);
-        accumulate(e, accumulator(e, m->name, k, "sum"), build2(&e->b, OP_MUL, v, w), m->loc);
-        accumulate(e, accumulator(e, m->name, k, "weight"), w, m->loc);
+        Mark *mark = &m->marks[k];
+        mark->sum_state = accumulator(e, m->name, k, "sum");
+        accumulate(e, mark->sum_state, build2(&e->b, OP_MUL, v, w), m->loc);
+        mark->weight_state = accumulator(e, m->name, k, "weight");
+        accumulate(e, mark->weight_state, w, m->loc);
     }
 }
 
@@ -159,7 +167,7 @@ static void add_objectives(Elab *e)
 
 static bool build_eval(Elab *e)
 {
-    if (!entry_run_model(e, "eval", ENTRY_EVAL))
+    if (!entry_run_model(e, ENTRY_EVAL))
         return false;
     add_objectives(e);
     for (int i = 0; i < e->n_named; i++)
@@ -178,8 +186,8 @@ typedef struct Averages {
 static Node *average_of(Elab *e, const Named *m, int k)
 {
     Builder *b = &e->b;
-    Node *sum = build_state(b, accumulator(e, m->name, k, "sum"));
-    Node *weight = build_state(b, accumulator(e, m->name, k, "weight"));
+    Node *sum = build_state(b, m->marks[k].sum_state);
+    Node *weight = build_state(b, m->marks[k].weight_state);
     Node *none = build2(b, OP_EQ, weight, build_const(b, DT_F64, 0));
     return build2(b, OP_DIV, sum, build3(b, OP_WHERE, none, build_const(b, DT_F64, 1), weight));
 }
@@ -209,7 +217,7 @@ static void eval_end_metric(Elab *e, const Named *m)
 
 static bool build_eval_end(Elab *e)
 {
-    e->b = (Builder){.graph = graph_new(e->module, "eval_end")};
+    e->b = (Builder){.graph = graph_new(e->module, ENTRY_EVAL_END)};
     for (int i = 0; i < e->n_named; i++)
         eval_end_metric(e, &e->named[i]);
     return diag_errors(e->diag) == 0;
@@ -217,7 +225,7 @@ static bool build_eval_end(Elab *e)
 
 static bool build_predict(Elab *e)
 {
-    if (!entry_run_model(e, "predict", ENTRY_PREDICT))
+    if (!entry_run_model(e, ENTRY_PREDICT))
         return false;
     for (int i = 0; i < e->n_named; i++)
         if (e->named[i].kind == AST_OUTPUT && e->named[i].value.kind == V_TENSOR)
@@ -242,7 +250,7 @@ static bool build_init(Elab *e)
 {
     bool *used = arena_array(e->arena, (size_t)e->n_inits, sizeof *used);
     e->entry = ENTRY_INIT;
-    e->b = (Builder){.graph = graph_new(e->module, "init")};
+    e->b = (Builder){.graph = graph_new(e->module, ENTRY_INIT)};
     e->n_currents = 0;
     for (int i = 0; i < e->module->n_states; i++) {
         const State *s = &e->module->states[i];
@@ -259,11 +267,10 @@ static bool build_init(Elab *e)
 /* In the order in which a run uses them, without what no output needs. */
 static void tidy(Module *m)
 {
-    static const char *const order[] = {"init", "train", "eval", "eval_end", "predict"};
     int at = 0;
-    for (int k = 0; k < 5; k++)
+    for (int k = 0; k < N_ENTRIES; k++)
         for (int i = at; i < m->n_graphs; i++)
-            if (strcmp(m->graphs[i]->name, order[k]) == 0) {
+            if ((int)m->graphs[i]->entry == k) {
                 Graph *g = m->graphs[i];
                 m->graphs[i] = m->graphs[at];
                 m->graphs[at++] = g;
@@ -281,10 +288,15 @@ static bool has_kind(Elab *e, bool output)
     return false;
 }
 
-void train_state(Elab *e, const char *name, const Type *type, StateRole role)
+void train_state(Elab *e, const char *name, const Type *type, StateRole role,
+                 const char *parameter)
 {
     const Dist zero = {.arg = {value_int(0)}, .loc = SRC_NONE};
-    const State s = {.name = name, .type = *type, .role = role, .loc = e->train->loc};
+    const State s = {.name = name,
+                     .type = *type,
+                     .role = role,
+                     .parameter = parameter,
+                     .loc = e->train->loc};
     module_add_state(e->module, &s);
     map_set(e->state_numbers, name, e->n_states);
     *ELAB_PUSH(e, states) = (StateRec){.name = name, .init = zero, .call = SRC_NONE};
@@ -294,10 +306,10 @@ bool entries_build(Elab *e)
 {
     if (e->train != NULL) {
         const Type type = {.dtype = DT_I64, .shape = shape_scalar()};
-        train_state(e, "$step", &type, ROLE_COUNTER);
+        train_state(e, "$step", &type, ROLE_COUNTER, NULL);
         if (e->accumulate > 1)
-            train_state(e, "accumulate.count", &type, ROLE_OPTIM);
-        if (entry_run_model(e, "train", ENTRY_TRAIN))
+            train_state(e, "$accumulate.count", &type, ROLE_BATCH_COUNTER, NULL);
+        if (entry_run_model(e, ENTRY_TRAIN))
             layers_check_called(e);
         if (!train_build(e))
             return false;
@@ -322,7 +334,7 @@ bool entries_build(Elab *e)
         /* An eval graph without metrics does nothing. */
         Module *m = e->module;
         for (int i = 0; i < m->n_graphs; i++)
-            if (strcmp(m->graphs[i]->name, "eval") == 0)
+            if (m->graphs[i]->entry == ENTRY_EVAL)
                 m->graphs[i] = m->graphs[--m->n_graphs];
     }
     tidy(e->module);

@@ -36,9 +36,11 @@ void bind_all(Elab *e, const Bound *b)
  * when an epoch ends, and the step that sees it takes it away. */
 Value builtin_epoch_metric(const Call *c)
 {
-    static const char name[] = "schedule.metric";
     Elab *e = c->e;
-    const Type type = {.dtype = DT_F64, .shape = shape_scalar()};
+    const State s = {.name = state_added_name(e, ROLE_EPOCH_METRIC, "schedule.metric"),
+                     .type = {.dtype = DT_F64, .shape = shape_scalar()},
+                     .role = ROLE_EPOCH_METRIC,
+                     .loc = c->at};
     const Dist none = {.arg = {value_num(NAN, false)}, .loc = c->at};
     bool inside = false;
     for (const Frame *f = e->frame; f != NULL; f = f->up)
@@ -47,11 +49,10 @@ Value builtin_epoch_metric(const Call *c)
         diag_error(e->diag, c->at, "epoch_metric belongs in a schedule");
         return value_error();
     }
-    if (module_state(e->module, name) == NULL &&
-        state_declare(e, name, &type, ROLE_OPTIM, &none, c->at).kind == V_ERROR)
+    if (module_state(e->module, s.name) == NULL && state_declare(e, &s, &none).kind == V_ERROR)
         return value_error();
-    state_next(e, name, build_const(&e->b, DT_F64, NAN), c->at);
-    return value_node(build_state(&e->b, name), true);
+    state_next(e, s.name, build_const(&e->b, DT_F64, NAN), c->at);
+    return value_node(build_state(&e->b, s.name), true);
 }
 
 /* The factor of one schedule at `epoch`. */

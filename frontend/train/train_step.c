@@ -25,9 +25,9 @@ typedef struct Step {
     Node *loss;
     Trained *params;
     int n_params;
-    Value factor; /* of the schedule: NUM or weak scalar */
-    Value lr;     /* with the factor; NONE: the optimizer has none */
-    const char *state_prefix;
+    Value factor;       /* of the schedule: NUM or weak scalar */
+    Value lr;           /* with the factor; NONE: the optimizer has none */
+    const char *number; /* of the update, in names of states: ".1"; "" if there is only one */
 } Step;
 
 static bool matches(Pattern *p, int n, const char *name)
@@ -182,10 +182,9 @@ static void accumulate(Step *s)
     Elab *e = s->e;
     for (int i = 0; i < s->n_params && s->last != NULL; i++) {
         Trained *p = &s->params[i];
-        const char *name = arena_printf(e->arena, "accumulate%s.%s",
-                                        s->state_prefix + strlen("optimizer"), p->name);
-        if (module_state(e->module, name) == NULL)
-            train_state(e, name, &p->type, ROLE_OPTIM);
+        const char *name = state_added_name(
+            e, ROLE_GRADIENT, arena_printf(e->arena, "accumulate%s.%s", s->number, p->name));
+        train_state(e, name, &p->type, ROLE_GRADIENT, p->name);
         Node *share = build2(&e->b, OP_MUL, p->grad,
                              build_const(&e->b, p->type.dtype, 1.0 / (double)e->accumulate));
         e->b.hint = arena_printf(e->arena, "%s.average", p->name);
@@ -298,8 +297,8 @@ static void update_param(Step *s, const Trained *p)
     }
     diag_push_call(e->diag, b->call, b->def->name);
     Frame *f = frame_push(e, FRAME_OPTIM, b->def, "", p->name);
-    f->state_prefix = s->state_prefix;
-    f->state_suffix = p->name;
+    f->state_prefix = arena_printf(e->arena, "optimizer%s", s->number);
+    f->parameter = p->name;
     f->state_shape = &p->type.shape;
     f->state_dtype = p->type.dtype;
     bind_optimizer(s, b, p);
@@ -323,10 +322,10 @@ static void update_param(Step *s, const Trained *p)
     diag_pop_call(e->diag);
 }
 
-static void add_result(Elab *e, const char *name, Node *v, SrcRange loc)
+static void add_result(Elab *e, OutputKind kind, const char *name, Node *v, SrcRange loc)
 {
     e->b.hint = name;
-    const Output o = {.kind = OUT_RESULT,
+    const Output o = {.kind = kind,
                       .name = name,
                       .value = v ? build_cast(&e->b, v, DT_F64) : NULL,
                       .loc = loc};
@@ -376,15 +375,36 @@ static void write_state(Step *s, const char *name, Node *next, Node *when, SrcRa
 static void write_counters(Step *s, Node *due, SrcRange loc)
 {
     Elab *e = s->e;
+    const char *steps = module_state_of(e->module, ROLE_COUNTER)->name;
     Node *one = build_const(&e->b, DT_I64, 1);
-    e->b.hint = "$step.next";
-    write_state(s, "$step", build2(&e->b, OP_ADD, build_state(&e->b, "$step"), one), due, loc);
+    e->b.hint = arena_printf(e->arena, "%s.next", steps);
+    write_state(s, steps, build2(&e->b, OP_ADD, build_state(&e->b, steps), one), due, loc);
     if (s->last == NULL)
         return;
-    e->b.hint = "accumulate.count.next";
-    Node *count = build2(&e->b, OP_ADD, build_state(&e->b, "accumulate.count"), one);
+    const char *batches = module_state_of(e->module, ROLE_BATCH_COUNTER)->name;
+    e->b.hint = arena_printf(e->arena, "%s.next", batches);
+    Node *count = build2(&e->b, OP_ADD, build_state(&e->b, batches), one);
     Node *next = build3(&e->b, OP_WHERE, s->last, build_const(&e->b, DT_I64, 0), count);
-    write_state(s, "accumulate.count", next, s->ok, loc);
+    write_state(s, batches, next, s->ok, loc);
+}
+
+/* Does it change with every batch, or only with those that complete a step? */
+static bool changes_with_batch(StateRole r)
+{
+    switch (r) {
+    case ROLE_BUFFER:
+    case ROLE_GRADIENT:
+    case ROLE_BATCH_COUNTER:
+        return true;
+    case ROLE_PARAM:
+    case ROLE_OPTIM:
+    case ROLE_COUNTER:
+    case ROLE_METRIC:
+    case ROLE_SCHEDULE:
+    case ROLE_EPOCH_METRIC:
+        return false;
+    }
+    return false;
 }
 
 static void build_outputs(Step *s)
@@ -392,15 +412,14 @@ static void build_outputs(Step *s)
     Elab *e = s->e;
     const SrcRange loc = s->train->updates[0].loc;
     e->b.loc = loc;
-    add_result(e, "ok", s->ok, loc);
+    add_result(e, OUT_OK, "ok", s->ok, loc);
     entry_add_faults(e);
     Node *due = s->last != NULL ? both(e, s->ok, s->last) : s->ok;
     for (int i = 0; i < e->n_currents; i++) {
         const Current *c = &e->currents[i];
-        const State *st = module_state(e->module, c->name);
-        const bool each = st->role == ROLE_BUFFER || strncmp(c->name, "accumulate", 10) == 0;
+        const StateRole role = module_state(e->module, c->name)->role;
         if (c->written)
-            write_state(s, c->name, c->now, each ? s->ok : due, c->loc);
+            write_state(s, c->name, c->now, changes_with_batch(role) ? s->ok : due, c->loc);
     }
     write_counters(s, due, loc);
 }
@@ -420,15 +439,29 @@ static void show_update(Step *s)
     versions_next(s->versions, s->n_params, names);
 }
 
+static bool is_result_of_program(const Elab *e, const char *name)
+{
+    for (int i = 0; i < e->n_named; i++)
+        if (e->named[i].kind != AST_OUTPUT && strcmp(e->named[i].name, name) == 0)
+            return true;
+    for (int i = 0; i < e->n_objectives; i++)
+        if (strcmp(e->objectives[i].name, name) == 0)
+            return true;
+    return false;
+}
+
 static void report(Step *s, int k)
 {
     Elab *e = s->e;
     const Update *u = s->update;
-    add_result(e, u->name != NULL ? u->name : "loss", s->loss, u->loc);
+    add_result(e, OUT_RESULT, u->name != NULL ? u->name : "loss", s->loss, u->loc);
     if (k > 0 && u->schedule.n == 0)
         return;
     const char *name = k == 0 ? "schedule" : arena_printf(e->arena, "schedule.%s", u->name);
-    add_result(e, name, math_scalar(e, &s->factor, u->loc, "the factor of a schedule"), u->loc);
+    if (is_result_of_program(e, name))
+        name = arena_printf(e->arena, "$%s", name);
+    add_result(e, OUT_FACTOR, name,
+               math_scalar(e, &s->factor, u->loc, "the factor of a schedule"), u->loc);
 }
 
 static bool build_update(Step *s, int k)
@@ -436,8 +469,7 @@ static bool build_update(Step *s, int k)
     Elab *e = s->e;
     s->update = &s->train->updates[k];
     s->n_params = 0;
-    s->state_prefix =
-        s->train->n_updates > 1 ? arena_printf(e->arena, "optimizer.%d", k) : "optimizer";
+    s->number = s->train->n_updates > 1 ? arena_printf(e->arena, ".%d", k) : "";
     e->b.loc = s->update->loc;
     if (!collect_params(s))
         return false;
@@ -465,7 +497,7 @@ static Node *last_batch(Elab *e)
     if (e->accumulate <= 1)
         return NULL;
     e->b.hint = "last";
-    return build2(&e->b, OP_EQ, build_state(&e->b, "accumulate.count"),
+    return build2(&e->b, OP_EQ, state_of_role(e, ROLE_BATCH_COUNTER),
                   build_const(&e->b, DT_I64, (double)(e->accumulate - 1)));
 }
 

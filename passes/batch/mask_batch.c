@@ -182,12 +182,12 @@ static Node *mask_step(Builder *b, Node *n, void *context)
 void mask_batch(Module *m)
 {
     for (int i = 0; i < m->n_graphs; i++) {
-        const char *name = m->graphs[i]->name;
-        const bool always = !strcmp(name, "train") || !strcmp(name, "init");
+        const EntryKind entry = m->graphs[i]->entry;
+        const bool always = entry == ENTRY_TRAIN || entry == ENTRY_INIT;
         if (!always && m->batch != 1)
             batch_judge(m->graphs[i]);
         Masking masking = {.whole = always || m->graphs[i]->whole};
         rewrite_graph(m->graphs[i], mask_step, &masking);
     }
-    m->stage = "masked";
+    m->stage = MODULE_MASKED;
 }

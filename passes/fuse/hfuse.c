@@ -87,5 +87,5 @@ void hfuse(Module *m, int n_models, const Target *t)
         m->inputs[i].type.models = m->inputs[i].each ? all : (Interval){0, 0};
     for (int i = 0; i < m->n_graphs; i++)
         fuse_graph(m->graphs[i], all);
-    m->stage = "fused";
+    m->stage = MODULE_FUSED;
 }

@@ -225,6 +225,6 @@ bool autodiff(Module *m)
     bool ok = true;
     for (int i = 0; i < m->n_graphs; i++)
         ok &= differentiate(m->graphs[i]);
-    m->stage = "grad";
+    m->stage = MODULE_GRAD;
     return ok && diag_errors(m->diag) == 0;
 }

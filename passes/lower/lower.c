@@ -48,19 +48,11 @@ typedef struct Layouts {
     const State **parameter; /* whose update an optimizer's state belongs to, or NULL */
 } Layouts;
 
-/* "optimizer.<...>.<param>", the longest name. */
-static const State *parameter_of(const Module *m, const State *optim)
+/* The parameter that a state lies like; NULL: none, or its shape is another one. */
+static const State *parameter_of(const Module *m, const State *s)
 {
-    const State *best = NULL;
-    const size_t len = strlen(optim->name);
-    for (int i = 0; i < m->n_states; i++) {
-        const State *p = &m->states[i];
-        const size_t n = strlen(p->name);
-        if (p->role == ROLE_PARAM && n < len && optim->name[len - n - 1] == '.' &&
-            !strcmp(optim->name + len - n, p->name) && (!best || n > strlen(best->name)))
-            best = p;
-    }
-    return best && shape_equal(&best->type.shape, &optim->type.shape) ? best : NULL;
+    const State *p = s->parameter ? module_state(m, s->parameter) : NULL;
+    return p && shape_equal(&p->type.shape, &s->type.shape) ? p : NULL;
 }
 
 static Layouts layouts_begin(const Module *m, Arena *scratch)
@@ -69,8 +61,7 @@ static Layouts layouts_begin(const Module *m, Arena *scratch)
                  .parameter =
                      arena_array(scratch, (size_t)m->n_states + 1, sizeof *l.parameter)};
     for (int i = 0; i < m->n_states; i++)
-        if (m->states[i].role == ROLE_OPTIM)
-            l.parameter[i] = parameter_of(m, &m->states[i]);
+        l.parameter[i] = parameter_of(m, &m->states[i]);
     return l;
 }
 
@@ -324,19 +315,18 @@ static void lower_graph(Graph *g, const Lowering *how)
 
 void lower(Module *m, const Target *t)
 {
-    static const char *const first[] = {"train", "predict", "eval"};
+    static const EntryKind first[] = {ENTRY_TRAIN, ENTRY_PREDICT, ENTRY_EVAL};
     Arena *scratch = arena_new();
     for (int i = 0; i < m->n_graphs; i++) {
         rewrite_graph(m->graphs[i], normalise_step, NULL);
         simplify_graph(m->graphs[i]);
     }
     Layouts states = layouts_begin(m, scratch);
-    const Lowering l = {
-        .layouts = strcmp(t->name, "cuda") != 0, .states = &states, .scratch = scratch};
+    const Lowering l = {.layouts = !t->cuda, .states = &states, .scratch = scratch};
     bool *done = arena_array(scratch, (size_t)m->n_graphs + 1, sizeof *done);
     for (size_t k = 0; k < sizeof first / sizeof *first; k++)
         for (int i = 0; i < m->n_graphs; i++)
-            if (!done[i] && !strcmp(m->graphs[i]->name, first[k])) {
+            if (!done[i] && m->graphs[i]->entry == first[k]) {
                 lower_graph(m->graphs[i], &l);
                 done[i] = true;
             }
@@ -344,5 +334,5 @@ void lower(Module *m, const Target *t)
         if (!done[i])
             lower_graph(m->graphs[i], &l);
     arena_free(scratch);
-    m->stage = "lowered";
+    m->stage = MODULE_LOWERED;
 }

@@ -159,6 +159,8 @@ static void place_outputs(Fuse *f)
                 f->output_flag[i] = new_result(f, o->name);
             break;
         case OUT_RESULT:
+        case OUT_OK:
+        case OUT_FACTOR:
         case OUT_CAUSE:
             f->output[i] = new_result(f, o->name);
             break;

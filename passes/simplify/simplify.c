@@ -192,5 +192,5 @@ void simplify(Module *m)
 {
     for (int i = 0; i < m->n_graphs; i++)
         simplify_graph(m->graphs[i]);
-    m->stage = "simple";
+    m->stage = MODULE_SIMPLE;
 }

@@ -219,7 +219,7 @@ static void fold_operands(Turn *t, int from, int to)
 /* The module with its first values and the step, renamed. */
 static bool turn(const Golden *g, Module *m, int from, int to, bool folded, Text *out)
 {
-    Turn t = {.g = g, .module = m, .step = module_graph(m, "train")};
+    Turn t = {.g = g, .module = m, .step = module_graph(m, ENTRY_TRAIN)};
     t.b = (Builder){.graph = t.step, .loc = SRC_NONE};
     if (!turn_outputs(&t, from, to))
         return false;

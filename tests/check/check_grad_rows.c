@@ -260,12 +260,14 @@ static Node *make_loss(Maker *m, Node *y)
     return sum_of_all(&m->b, v);
 }
 
-static void add_state(Module *m, const char *name, StateRole role, Node *value)
+static void add_state(Module *m, const char *name, StateRole role, const char *parameter,
+                      Node *value)
 {
     module_add_state(m, &(State){.name = name,
                                  .role = role,
+                                 .parameter = parameter,
                                  .type = {.dtype = DT_F64, .shape = value->type.shape}});
-    graph_add_output(module_graph(m, "train"),
+    graph_add_output(module_graph(m, ENTRY_TRAIN),
                      &(Output){.kind = OUT_STATE, .name = name, .value = value});
 }
 
@@ -311,14 +313,14 @@ static void finish(Module *m, Builder *train, Node *total)
         const char *name = m->states[i].name;
         Node *x = build_state(train, name);
         graph_add_output(train->graph, &(Output){.kind = OUT_STATE, .name = name, .value = x});
-        add_state(m, arena_printf(m->arena, "optimizer.grad.%s", name), ROLE_OPTIM,
+        add_state(m, arena_printf(m->arena, "optimizer.grad.%s", name), ROLE_OPTIM, name,
                   build2(train, OP_GRAD, total, x));
     }
     Node *ok = build_cast(train, build1(train, OP_ISFINITE, total), DT_F64);
     graph_add_output(train->graph,
                      &(Output){.kind = OUT_RESULT, .name = "loss", .value = total});
-    graph_add_output(train->graph, &(Output){.kind = OUT_RESULT, .name = "ok", .value = ok});
-    Builder init = {.graph = module_graph(m, "init"), .loc = SRC_NONE};
+    graph_add_output(train->graph, &(Output){.kind = OUT_OK, .name = "ok", .value = ok});
+    Builder init = {.graph = module_graph(m, ENTRY_INIT), .loc = SRC_NONE};
     for (int i = 0; i < m->n_states; i++) {
         Node *zero = build_full(&init, DT_F64, &m->states[i].type.shape, 0);
         graph_add_output(
@@ -332,10 +334,11 @@ GradProgram grad_rows_program(const int *which, int n, uint64_t seed, bool cover
     Diag *diag = diag_new(arena, &(DiagOptions){.out = stdout});
     Module *module = module_new(arena, diag, "Rows");
     GradProgram p = {.suffix = ".hir", .n_cases = n};
-    module->stage = "ir";
+    module->stage = MODULE_IR;
     module->batch = 1;
-    graph_new(module, "init");
-    Maker m = {.random = {seed}, .b = {.graph = graph_new(module, "train"), .loc = SRC_NONE}};
+    graph_new(module, ENTRY_INIT);
+    Maker m = {.random = {seed},
+               .b = {.graph = graph_new(module, ENTRY_TRAIN), .loc = SRC_NONE}};
     Node *total = NULL;
     for (int i = 0; i < n; i++) {
         m.number = i;
@@ -344,7 +347,7 @@ GradProgram grad_rows_program(const int *which, int n, uint64_t seed, bool cover
             printf("FAILED: a case about %s cannot be built\n", op_info(m.op)->text);
             exit(1);
         }
-        add_state(module, arena_printf(arena, "c%d_kept.value", i), ROLE_BUFFER, loss);
+        add_state(module, arena_printf(arena, "c%d_kept.value", i), ROLE_BUFFER, NULL, loss);
         total = total ? build2(&m.b, OP_ADD, total, loss) : loss;
     }
     finish(module, &m.b, total);

@@ -308,7 +308,7 @@ static void check_forms(void)
                               "  %one = sum %x dims=[0, 1] : f32[]\n"
                               "  %wide = cast %x to=f64 : f64[3, 17]\n"
                               "  %ok = const data=1 : f64[]\n"
-                              "  result \"ok\" %ok\n"
+                              "  ok \"ok\" %ok\n"
                               "  state \"dot\" %dot guarded\n"
                               "  state \"turned\" %turned guarded\n"
                               "  state \"one\" %one guarded\n"

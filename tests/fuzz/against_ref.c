@@ -123,7 +123,7 @@ static void evaluate(Case *c, const char *entry)
     uint64_t seed;
     must(hftac_get_seed(c->array, c->slot, &seed));
     RefWorld w = {c->bindings, c->n_bindings, seed, 0, 0};
-    c->graph = module_graph(c->module, entry);
+    c->graph = module_graph(c->module, entry_find(entry));
     c->value = ref_evaluate(c->step, c->graph, &w);
     w.noise = c->single ? 1.2e-7 : 3e-16;
     for (int k = 0; k < NOISES; k++) {

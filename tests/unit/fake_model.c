@@ -16,9 +16,9 @@
 #define FAKE_NAME "Fake"
 #endif
 #ifndef FAKE_MAJOR
-#define FAKE_MAJOR 4
+#define FAKE_MAJOR 5
 #endif
-static_assert(HFTAC_ABI_MAJOR == 4, "FAKE_MAJOR");
+static_assert(HFTAC_ABI_MAJOR == 5, "FAKE_MAJOR");
 
 enum {
     B = 4,
@@ -257,7 +257,7 @@ typedef struct Block {
 #define FAULT(index_)                                                                          \
     {                                                                                          \
         .name = T(label), .kind = HFTAC_RESULT_FAULT, .index = index_, .hi = 5, .ignore = 255, \
-        .has_ignore = 1                                                                        \
+        .has_ignore = 1, .input = LABEL                                                        \
     }
 
 extern const Block fake_block;

@@ -30,13 +30,13 @@ int check_status(void)
     return failures ? 1 : 0;
 }
 
-void lab_open(Lab *l, const char *graph)
+void lab_open(Lab *l, EntryKind entry)
 {
     *l = (Lab){.arena = arena_new()};
     l->out = open_memstream(&l->messages, &l->messages_len);
     l->diag = diag_new(l->arena, &(DiagOptions){.out = l->out});
     l->module = module_new(l->arena, l->diag, "Lab");
-    l->graph = graph_new(l->module, graph);
+    l->graph = graph_new(l->module, entry);
     l->b = (Builder){.graph = l->graph, .loc = SRC_NONE};
 }
 

@@ -32,7 +32,7 @@ typedef struct Lab {
     int n_bindings;
 } Lab;
 
-void lab_open(Lab *l, const char *graph);
+void lab_open(Lab *l, EntryKind entry);
 void lab_close(Lab *l);
 /* A state and its value: pseudo-random within lo .. hi, no two equal; the node that reads it. */
 Node *lab_state(Lab *l, const char *name, StateRole role, DType t, Shape shape, double lo,

@@ -201,12 +201,12 @@ static void plan_output(Maker *m, const Output *o, int *n_results, int *n_output
 Plan *handplan(Arena *a, Module *mod, bool share)
 {
     Maker m = {.arena = a, .share = share};
-    Graph *g = module_graph(mod, "predict");
+    Graph *g = module_graph(mod, ENTRY_PREDICT);
     m.plan = arena_alloc(a, sizeof *m.plan);
     m.entry = arena_array(a, 2, sizeof *m.entry);
     m.entry[0] = (EntryPlan){.graph = g};
     m.entry[1] = (EntryPlan){
-        .graph = module_graph(mod, "init")}; /* does nothing; a file must have one */
+        .graph = module_graph(mod, ENTRY_INIT)}; /* does nothing; a file must have one */
     *m.plan = (Plan){.module = mod, .entries = m.entry, .n_entries = m.entry[1].graph ? 2 : 1};
     plan_states(&m);
     m.entry->buffer = arena_array(a, (size_t)g->n_nodes, sizeof(Buffer *));

@@ -358,7 +358,7 @@ static Node *weighted_sum(Lab *l, Node *y)
 
 static void open_case(Lab *l, const Case *c)
 {
-    lab_open(l, "train");
+    lab_open(l, ENTRY_TRAIN);
     Node *p = lab_state(l, "p", ROLE_PARAM, DT_F64, c->p, c->lo, c->hi);
     Node *q = lab_state(l, "q", ROLE_PARAM, DT_F64, c->q, c->lo, c->hi);
     l->b.hint = "y";
@@ -425,7 +425,7 @@ static void check_kept(Lab *l, const Case *c, const Saved *s, const char *pass)
 static void run_case(const Case *c)
 {
     Lab l;
-    const Target cpu = {.name = "cpu", .optimize = 2};
+    const Target cpu = {.optimize = 2};
     open_case(&l, c);
     CHECK(autodiff(l.module), "%s: autodiff fails", c->name);
     CHECK(lab_count(&l, OP_GRAD) == 0 && lab_count(&l, OP_DETACH) == 0, "%s: grad is left",
@@ -464,7 +464,7 @@ static void check_at(const char *what, CaseBuild *make, int n, const double *p, 
                      const double *gp, const double *gq)
 {
     Lab l;
-    lab_open(&l, "train");
+    lab_open(&l, ENTRY_TRAIN);
     Node *x = lab_state(&l, "p", ROLE_PARAM, DT_F64, shape1(n), 0, 1);
     Node *y = lab_state(&l, "q", ROLE_PARAM, DT_F64, shape1(n), 0, 1);
     memcpy(lab_data(&l, "p"), p, (size_t)n * sizeof *p);
@@ -511,7 +511,7 @@ static void check_edges(void)
 static void check_reach(void)
 {
     Lab l;
-    lab_open(&l, "train");
+    lab_open(&l, ENTRY_TRAIN);
     Node *p = lab_state(&l, "p", ROLE_PARAM, DT_F64, shape1(3), 1, 2);
     Node *q = lab_state(&l, "q", ROLE_PARAM, DT_F64, shape1(3), 1, 2);
     Node *r = lab_state(&l, "r", ROLE_PARAM, DT_F64, shape1(3), 1, 2);
@@ -538,7 +538,7 @@ static void check_reach(void)
 static void check_second_order(void)
 {
     Lab l;
-    lab_open(&l, "train");
+    lab_open(&l, ENTRY_TRAIN);
     Node *p = lab_state(&l, "p", ROLE_PARAM, DT_F64, shape1(3), 1, 2);
     Node *cube = build2(&l.b, OP_MUL, p, build2(&l.b, OP_MUL, p, p));
     Node *loss = build_reduce(&l.b, OP_SUM, cube, 1, (const int64_t[]){0}, false);
@@ -560,7 +560,7 @@ static void check_second_order(void)
 static void check_sharing(void)
 {
     Lab l;
-    lab_open(&l, "train");
+    lab_open(&l, ENTRY_TRAIN);
     Node *x = lab_state(&l, "x", ROLE_BUFFER, DT_F64, shape2(3, 4), -1, 1);
     Node *w = lab_state(&l, "w", ROLE_PARAM, DT_F64, shape2(5, 4), -1, 1);
     Node *c = lab_state(&l, "c", ROLE_PARAM, DT_F64, shape1(5), -1, 1);
@@ -590,7 +590,7 @@ static void check_missing(void)
 {
     Lab l;
     const Shape s = shape1(3);
-    lab_open(&l, "train");
+    lab_open(&l, ENTRY_TRAIN);
     static const char source[] = "y = layout(p)\n";
     const int file = diag_add_source(l.diag, "m.hdl", source, sizeof source - 1, false);
     Node *p = lab_state(&l, "p", ROLE_PARAM, DT_F64, s, 0, 1);

@@ -419,7 +419,7 @@ static void compare_state(Run *r, const char *what, int b, const Output *o, cons
 static void compare_model(Run *r, const char *what, int b)
 {
     const Module *m = r->module;
-    const Graph *g = module_graph(m, "predict");
+    const Graph *g = module_graph(m, ENTRY_PREDICT);
     const int n = m->n_inputs + m->n_states + m->n_hypers;
     RefBinding *bind = arena_array(r->arena, (size_t)n, sizeof *bind);
     for (int i = 0; i < n; i++) {

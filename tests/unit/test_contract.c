@@ -177,7 +177,7 @@ static Built build_case(const Case *c)
 {
     Built t = {.arena = arena_new()};
     Module *m = module_new(t.arena, diag_new(t.arena, &(DiagOptions){0}), "m");
-    Graph *g = graph_new(m, "train");
+    Graph *g = graph_new(m, ENTRY_TRAIN);
     Builder b = {g, SRC_NONE, NULL};
     EinsumSpec s;
     einsum_parse(c->spec, &s);

@@ -77,7 +77,7 @@ static void fixture_open(Fixture *f)
     f->diag = diag_new(f->arena, &(DiagOptions){.out = f->capture.file});
     f->module = module_new(f->arena, f->diag, "Test");
     f->module->batch = 32;
-    f->b = (Builder){.graph = graph_new(f->module, "train"), .loc = SRC_NONE};
+    f->b = (Builder){.graph = graph_new(f->module, ENTRY_TRAIN), .loc = SRC_NONE};
 }
 
 static void fixture_close(Fixture *f)
@@ -567,6 +567,10 @@ static void fill_module(Fixture *f)
                                  .type = {.dtype = DT_F32, .shape = shape2(128, 64)}});
     module_add_state(
         m, &(State){.name = "$step", .role = ROLE_COUNTER, .type = {.dtype = DT_I64}});
+    module_add_state(m, &(State){.name = "m",
+                                 .role = ROLE_GRADIENT,
+                                 .parameter = "fc1.weight",
+                                 .type = {.dtype = DT_F32, .shape = shape2(128, 64)}});
     Node *w = build_state(b, "fc1.weight"), *lr = build_hyper(b, "lr");
     CHECK(build_state(b, "fc1.weight") == w && build_hyper(b, "lr") == lr &&
           build_input(b, "image") == image);
@@ -600,7 +604,7 @@ static void fill_module(Fixture *f)
                                   .hi = 10,
                                   .ignore = -100,
                                   .has_ignore = true});
-    b->graph = graph_new(m, "init");
+    b->graph = graph_new(m, ENTRY_INIT);
     graph_add_output(
         b->graph,
         &(Output){.kind = OUT_STATE, .name = "$step", .value = build_const(b, DT_I64, 0)});
@@ -626,6 +630,7 @@ static const char filled_text[] =
     "hyper \"plain\" = -inf\n"
     "param \"fc1.weight\" : f32[128, 64] layout=[1, 0]\n"
     "counter \"$step\" : i64[]\n"
+    "gradient \"m\" of \"fc1.weight\" : f32[128, 64]\n"
     "graph @train {\n"
     "  %image = input name=\"image\" : u8[32, 8, 8]\n"
     "  %fc1.weight = state name=\"fc1.weight\" : f32[128, 64]\n"
@@ -676,7 +681,7 @@ static void test_print_and_read(void)
     CHECK(m != NULL);
     if (m) {
         CHECK_TEXT(printed(g.arena, m), text);
-        const Node *add = graph_find(module_graph(m, "train"), "add");
+        const Node *add = graph_find(module_graph(m, ENTRY_TRAIN), "add");
         CHECK_TEXT(marks(&g, add), "1 0");
         CHECK(m->epochs == 20 && m->batch == 32 && module_hyper(m, "k")->integer);
     }
@@ -717,7 +722,7 @@ static void test_fused(void)
     CHECK(m != NULL);
     if (m) {
         CHECK_TEXT(printed(f.arena, m), fused_text);
-        const Graph *g = module_graph(m, "train");
+        const Graph *g = module_graph(m, ENTRY_TRAIN);
         CHECK(graph_find(g, "y")->form == FORM_WIDE && graph_find(g, "s")->form == FORM_SHARED);
         CHECK(graph_find(g, "a")->form == FORM_BATCHED &&
               graph_find(g, "r")->type.shape.batch[0] == 0);
@@ -762,32 +767,55 @@ static void test_refusals(void)
     refuse("\"drop\" = 0.2", "\"drop = 0.2", "t.hir:7:", "the string does not end");
     refuse("layout=[1, 0]", "layout=[1, 1]", "t.hir:10:", "layout is no permutation");
     refuse("counter", "counters", "t.hir:11:", "'counters' is no declaration");
-    refuse("= input name", "= inptu name", "t.hir:13:", "there is no operator 'inptu'");
-    refuse("input name=\"image\"", "input name=\"imag\"", "t.hir:13:", "does not declare");
-    refuse("%cast = cast %image :", "%cast = cast %imag :", "t.hir:16:",
+    refuse("= input name", "= inptu name", "t.hir:14:", "there is no operator 'inptu'");
+    refuse("input name=\"image\"", "input name=\"imag\"", "t.hir:14:", "does not declare");
+    refuse("%cast = cast %image :", "%cast = cast %imag :", "t.hir:17:",
            "%imag is not defined above");
-    refuse("%cast = cast %image :", "%cast = cast %image to=f65 :", "t.hir:16:",
+    refuse("%cast = cast %image :", "%cast = cast %image to=f65 :", "t.hir:17:",
            "no attribute of cast");
-    refuse("%cast = cast %image :", "%image = cast %image :", "t.hir:16:",
+    refuse("%cast = cast %image :", "%image = cast %image :", "t.hir:17:",
            "%image is defined twice");
-    refuse("%cast = cast %image :", "%cast = cast %image, %image :", "t.hir:16:",
+    refuse("%cast = cast %image :", "%cast = cast %image, %image :", "t.hir:17:",
            "cast takes 1 operands, not 2");
     refuse("shape=[32, 64]", "shape=[32, 65]",
-           "t.hir:17:", "reshape: [32, 8, 8] has 2048 elements");
-    refuse("shape=[32, 64]", "shape=[32, 64", "t.hir:17:", "the value does not end");
+           "t.hir:18:", "reshape: [32, 8, 8] has 2048 elements");
+    refuse("shape=[32, 64]", "shape=[32, 64", "t.hir:18:", "the value does not end");
     refuse("\"mk,nk->mn\" : f32[32, 128]", "\"mk,nk->mn\" : f32[32, 129]",
-           "t.hir:18:", "of these operands gives f32[32, 128]");
+           "t.hir:19:", "of these operands gives f32[32, 128]");
     refuse("\"mk,nk->mn\" : f32[32, 128]", "\"mk,nk->mn\" : f32[4 | 32, 128]",
-           "t.hir:18:", "its models are not among");
-    refuse("data=[1, nan, -0]", "data=[1, nan]", "t.hir:24:", "neither one value");
+           "t.hir:19:", "its models are not among");
+    refuse("data=[1, nan, -0]", "data=[1, nan]", "t.hir:25:", "neither one value");
     refuse("result \"loss\" %cast.1", "result \"loss\" %add",
-           "t.hir:23:", "a result must be f64[]");
+           "t.hir:24:", "a result must be f64[]");
     refuse("state \"fc1.weight\" %sub", "state \"fc1.weight\" %add",
-           "t.hir:23:", "the state is f32[128, 64]");
+           "t.hir:24:", "the state is f32[128, 64]");
     refuse("state \"$step\" %add.1", "state \"fc1.weight\" %sub",
-           "t.hir:28:", "is written twice");
-    refuse("ignore=-100", "ignored=-100", "t.hir:36:", "'ignored' is no attribute of fault");
-    refuse("graph @init", "graph @train", "t.hir:38:", "graph @train is defined twice");
+           "t.hir:29:", "is written twice");
+    refuse("ignore=-100", "ignored=-100", "t.hir:37:", "'ignored' is no attribute of fault");
+    refuse("graph @init", "graph @train", "t.hir:39:", "graph @train is defined twice");
+    refuse("graph @init", "graph @begin", "t.hir:39:", "there is no entry point @begin");
+    refuse("stage=ir", "stage=iron", "t.hir:2:", "'iron' is no stage");
+    refuse("result \"loss\"", "results \"loss\"",
+           "t.hir:33:", "'results' is no kind of output");
+}
+
+/* What a state's role asks of it; the message is about the whole text. */
+static void test_roles(void)
+{
+    static const char step[] = "counter \"$step\" : i64[]";
+    refuse(step, "counter \"$step\" : f64[]", "t.hir:1:", "counter \"$step\": must be i64[]");
+    refuse(step, "counter \"$step\" : i64[]\ncounter \"c\" : i64[]",
+           "t.hir:1:", "counter \"c\": there is another one");
+    refuse(step, "counter \"$step\" : i64[]\noptim \"m.fc1.weight\" : f32[2]",
+           "t.hir:1:", "optim \"m.fc1.weight\": lacks its parameter");
+    refuse(step, "counter \"$step\" : i64[]\noptim \"v\" of \"fc1\" : f32[2]",
+           "t.hir:1:", "optim \"v\": there is no parameter \"fc1\"");
+    refuse(step, "counter \"$step\" of \"fc1.weight\" : i64[]",
+           "t.hir:1:", "belongs to no parameter");
+    refuse("state \"$step\" %const\n", "state \"$step\" %const\nok \"ok\" %const\n",
+           "t.hir:", "there is one, in @train");
+    refuse("result \"loss\" %cast.1\n", "ok \"a\" %cast.1\nok \"b\" %cast.1\n",
+           "t.hir:", "there is one, in @train");
 }
 
 /* Text cut anywhere, or with any byte changed, is read or refused, never a crash. */
@@ -831,10 +859,10 @@ static void test_verify(void)
     Node *loss = build_reduce(&f.b, OP_SUM, y, 2, (int64_t[]){0, 1}, false);
     Node *dx = build2(&f.b, OP_GRAD, loss, x);
     CHECK(module_check(f.module) == NULL);
-    f.module->stage = "grad";
+    f.module->stage = MODULE_GRAD;
     CHECK_TEXT(module_check(f.module),
                "graph @train: %grad (grad): must be gone at this stage");
-    f.module->stage = "ir";
+    f.module->stage = MODULE_IR;
     dx->name = y->name;
     CHECK(strstr(module_check(f.module), "its name is taken") != NULL);
     dx->name = "dx";
@@ -996,6 +1024,7 @@ int main(void)
     test_print_and_read();
     test_fused();
     test_refusals();
+    test_roles();
     test_damage();
     test_verify();
     test_diag();

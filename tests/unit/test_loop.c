@@ -58,7 +58,7 @@ static Module *read_text(Lab *l, const char *text)
 static void test_round_trip(void)
 {
     Lab l;
-    lab_open(&l, "predict");
+    lab_open(&l, ENTRY_PREDICT);
     build_cell(&l, true);
     CHECK(!module_check(l.module), "the loop is well formed");
     const char *text = module_text(&l);
@@ -111,7 +111,7 @@ static void test_mistakes(void)
 {
     for (size_t i = 0; i < sizeof mistakes / sizeof *mistakes; i++) {
         Lab l;
-        lab_open(&l, "predict");
+        lab_open(&l, ENTRY_PREDICT);
         build_cell(&l, false);
         const Mistake *m = &mistakes[i];
         const char *text = replaced(l.arena, module_text(&l), m->from, m->to);
@@ -129,7 +129,7 @@ static void test_mistakes(void)
 static void test_broken(void)
 {
     Lab l;
-    lab_open(&l, "predict");
+    lab_open(&l, ENTRY_PREDICT);
     Node *loop = build_cell(&l, false);
     Graph *body = loop->body, *outer = body->outer;
     body->owner = NULL;
@@ -151,7 +151,7 @@ static void test_broken(void)
 static void test_trim(void)
 {
     Lab l;
-    lab_open(&l, "predict");
+    lab_open(&l, ENTRY_PREDICT);
     Node *loop = build_cell(&l, false);
     double **before = lab_evaluate(&l, "as built");
     int64_t n, n_all;
@@ -180,7 +180,7 @@ static const Kernel *loop_kernel(const EntryPlan *e)
 
 static Plan *plan_cell(Lab *l, bool reverse, int optimize)
 {
-    const Target cpu = {.name = "cpu", .optimize = optimize};
+    const Target cpu = {.optimize = optimize};
     build_cell(l, reverse);
     mask_batch(l->module);
     simplify(l->module);
@@ -214,7 +214,7 @@ static void check_places(const Kernel *k, bool reverse)
 static void test_plan(bool reverse, int optimize)
 {
     Lab l;
-    lab_open(&l, "predict");
+    lab_open(&l, ENTRY_PREDICT);
     Plan *p = plan_cell(&l, reverse, optimize);
     const Kernel *k = loop_kernel(&p->entries[0]);
     CHECK(k && k->per_model && k->loop->count == ROUNDS && k->n_stores == 2, "a loop's kernel");
@@ -235,7 +235,7 @@ static void test_plan(bool reverse, int optimize)
 static void test_check(void)
 {
     Lab l;
-    lab_open(&l, "predict");
+    lab_open(&l, ENTRY_PREDICT);
     Plan *p = plan_cell(&l, false, 0);
     const Kernel *k = loop_kernel(&p->entries[0]);
     CHECK(!plan_check(p, l.arena), "the plan holds");

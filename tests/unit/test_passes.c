@@ -6,8 +6,8 @@
 #include "ir/contract.h"
 #include "tests/unit/graphs.h"
 
-static const Target cpu = {.name = "cpu", .optimize = 2};
-static const Target cuda = {.name = "cuda", .optimize = 2};
+static const Target cpu = {.optimize = 2};
+static const Target cuda = {.cuda = true, .optimize = 2};
 
 static Node *num(Lab *l, DType t, double v)
 {
@@ -32,7 +32,7 @@ enum {
 static void open_batch(Lab *l, int n, const double *x, const double *ids)
 {
     const int64_t first[] = {0}, both[] = {0, 1};
-    lab_open(l, "eval");
+    lab_open(l, ENTRY_EVAL);
     Builder *b = &l->b;
     Shape s = shape2(n, C), line = shape1(n);
     s.batch[0] = line.batch[0] = 1;
@@ -110,7 +110,7 @@ static void check_mask_edges(void)
     lab_close(&l);
 
     open_batch(&l, N, x, ids);
-    l.graph->name = "train";
+    l.graph->entry = ENTRY_TRAIN;
     mask_batch(l.module);
     const double *n = ref_output(l.graph, lab_evaluate(&l, "mask_batch"), "count2", &count);
     CHECK(n[0] == N * C, "training counts %g", n[0]);
@@ -203,7 +203,7 @@ static const Identity identities[] = {
 static void check_identity(const Identity *it)
 {
     Lab l;
-    lab_open(&l, "train");
+    lab_open(&l, ENTRY_TRAIN);
     Node *x = lab_state(&l, "x", ROLE_PARAM, DT_F32, shape2(3, 4), -3, 3);
     Node *y = lab_state(&l, "y", ROLE_PARAM, DT_F32, shape2(3, 4), -3, 3);
     double *v = lab_data(&l, "x");
@@ -212,7 +212,7 @@ static void check_identity(const Identity *it)
     v[2] = INFINITY;
     lab_output(&l, OUT_TENSOR, "out", it->make(&l, x, y));
     int64_t count;
-    l.module->stage = "masked";
+    l.module->stage = MODULE_MASKED;
     const double *before = ref_output(l.graph, lab_evaluate(&l, "nothing"), "out", &count);
     simplify(l.module);
     double **values = lab_evaluate(&l, "simplify");
@@ -230,7 +230,7 @@ static void check_identity(const Identity *it)
 static void check_rounding(void)
 {
     Lab l;
-    lab_open(&l, "train");
+    lab_open(&l, ENTRY_TRAIN);
     Node *third = build2(&l.b, OP_DIV, num(&l, DT_F32, 1), num(&l, DT_F32, 3));
     lab_output(&l, OUT_TENSOR, "f32", build_cast(&l.b, third, DT_F64));
     lab_output(&l, OUT_TENSOR, "f64",
@@ -262,7 +262,7 @@ static Node *dice(Lab *l, const char *path)
 static void check_common(void)
 {
     Lab l;
-    lab_open(&l, "train");
+    lab_open(&l, ENTRY_TRAIN);
     Node *x = lab_state(&l, "x", ROLE_PARAM, DT_F32, shape1(8), -3, 3);
     Node *y = lab_state(&l, "y", ROLE_PARAM, DT_F32, shape1(8), -3, 3);
     l.b.hint = "first";
@@ -277,7 +277,7 @@ static void check_common(void)
     lab_output(&l, OUT_TENSOR, "r", dice(&l, "drop"));
     lab_output(&l, OUT_TENSOR, "s", dice(&l, "drop"));
     lab_output(&l, OUT_TENSOR, "t", dice(&l, "other"));
-    l.module->stage = "masked";
+    l.module->stage = MODULE_MASKED;
     simplify(l.module);
     lab_evaluate(&l, "simplify");
     const Output *o = l.graph->outputs;
@@ -293,7 +293,7 @@ static void check_common(void)
 static void check_long(void)
 {
     Lab l;
-    lab_open(&l, "train");
+    lab_open(&l, ENTRY_TRAIN);
     Node *x = lab_state(&l, "x", ROLE_PARAM, DT_F32, shape1(8), -3, 3);
     Node *y = x;
     for (int i = 0; i < 20000; i++) {
@@ -301,7 +301,7 @@ static void check_long(void)
         y = build1(&l.b, OP_NEG, build1(&l.b, OP_NEG, y));
     }
     lab_output(&l, OUT_TENSOR, "y", y);
-    l.module->stage = "masked";
+    l.module->stage = MODULE_MASKED;
     simplify(l.module);
     CHECK(l.graph->n_nodes == 20001, "%d nodes", l.graph->n_nodes);
     lab_close(&l);
@@ -317,13 +317,14 @@ static void open_mlp(Lab *l)
     double x[8 * 5];
     for (int i = 0; i < 8 * 5; i++)
         x[i] = sin(i);
-    lab_open(l, "train");
+    lab_open(l, ENTRY_TRAIN);
     Builder *b = &l->b;
     Node *v = lab_input(l, "x", DT_F32, shape2(8, 5), x);
     Node *w1 = lab_state(l, "fc1.weight", ROLE_PARAM, DT_F32, shape2(6, 5), -1, 1);
     Node *c1 = lab_state(l, "fc1.bias", ROLE_PARAM, DT_F32, shape1(6), -1, 1);
     Node *w2 = lab_state(l, "fc2.weight", ROLE_PARAM, DT_F32, shape2(7, 6), -1, 1);
     Node *m2 = lab_state(l, "optimizer.m.fc2.weight", ROLE_OPTIM, DT_F32, shape2(7, 6), -1, 1);
+    module_state(l->module, "optimizer.m.fc2.weight")->parameter = "fc2.weight";
     b->hint = "h";
     Node *h = build2(b, OP_ADD, build_einsum(b, v, w1, "mk,nk->mn"), c1);
     h = build1(b, OP_RELU, h);
@@ -489,11 +490,11 @@ static const EinsumCase einsum_cases[] = {
 static void check_einsum(const EinsumCase *c)
 {
     Lab l;
-    lab_open(&l, "train");
-    Node *p = lab_state(&l, "p", ROLE_COUNTER, DT_F32, c->a, -1, 1);
-    Node *q = lab_state(&l, "q", ROLE_COUNTER, DT_F32, c->b, -1, 1);
+    lab_open(&l, ENTRY_TRAIN);
+    Node *p = lab_state(&l, "p", ROLE_SCHEDULE, DT_F32, c->a, -1, 1);
+    Node *q = lab_state(&l, "q", ROLE_SCHEDULE, DT_F32, c->b, -1, 1);
     lab_output(&l, OUT_TENSOR, "y", build_einsum(&l.b, p, q, c->spec));
-    l.module->stage = "masked";
+    l.module->stage = MODULE_MASKED;
     hfuse(l.module, 2, &cpu);
     int64_t count;
     const double *before = ref_output(l.graph, lab_evaluate(&l, "hfuse"), "y", &count);
@@ -514,7 +515,7 @@ static void check_einsum(const EinsumCase *c)
 static void check_letters(void)
 {
     Lab l;
-    lab_open(&l, "train");
+    lab_open(&l, ENTRY_TRAIN);
     Node *p = lab_state(&l, "p", ROLE_PARAM, DT_F32, shape4(2, 3, 4, 5), -1, 1); /* b m k l */
     Node *q = lab_state(&l, "q", ROLE_PARAM, DT_F32, shape4(5, 2, 4, 6), -1, 1); /* l b k n */
     Node *y = build_einsum(&l.b, p, q, "bmkl,lbkn->bmn");
@@ -539,7 +540,7 @@ static void check_letters(void)
 static void check_stored(void)
 {
     Lab l;
-    lab_open(&l, "train");
+    lab_open(&l, ENTRY_TRAIN);
     Builder *b = &l.b;
     Node *p = lab_state(&l, "p", ROLE_PARAM, DT_F32, shape3(4, 6, 1), -1, 1);
     const Shape split = shape3(4, 2, 3), joined = shape1(24), grown = shape4(2, 4, 6, 5);

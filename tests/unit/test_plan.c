@@ -135,7 +135,7 @@ static void simulate(const Case *c)
 
 static void plan_module(Case *c, int optimize)
 {
-    const Target t = {.name = "cpu", .optimize = optimize};
+    const Target t = {.optimize = optimize};
     hfuse(c->module, 2, &t);
     lower(c->module, &t);
     module_verify(c->module, "lower");
@@ -289,8 +289,8 @@ static void test_row_statistic(void)
 
 static const char adam[] = TEXT(
     "hyper \"lr\" = 0.1\nparam \"p\" : f32[3, 5]\nparam \"q\" : f32[5]\noptim "
-    "\"optimizer.m.p\" : f32[3, 5]\n"
-    "optim \"optimizer.v.p\" : f32[3, 5]\noptim \"optimizer.m.q\" : f32[5]\n"
+    "\"optimizer.m.p\" of \"p\" : f32[3, 5]\n"
+    "optim \"optimizer.v.p\" of \"p\" : f32[3, 5]\noptim \"optimizer.m.q\" of \"q\" : f32[5]\n"
     "counter \"$step\" : i64[]\ninput \"x\" : f32[4*1, 5]\n",
     "%x = input name=\"x\" : f32[4, 5]\n"
     "%lr = hyper name=\"lr\" : f64[]\n"
@@ -330,7 +330,7 @@ static const char adam[] = TEXT(
     "%so = where %ok, %next, %step : i64[]\n"
     "%okr = cast %ok to=f64 : f64[]\n"
     "state \"p\" %po\nstate \"optimizer.m.p\" %mo\nstate \"optimizer.v.p\" %vo\n"
-    "state \"q\" %qo\nstate \"optimizer.m.q\" %mqo\nstate \"$step\" %so\nresult \"ok\" %okr\n");
+    "state \"q\" %qo\nstate \"optimizer.m.q\" %mqo\nstate \"$step\" %so\nok \"ok\" %okr\n");
 
 /* One update is one pass over the parameter, in place; scalars that several updates need are
  * computed once. */
@@ -614,7 +614,7 @@ static void test_random(uint32_t seed, int optimize)
                                             .type = t,
                                             .role = i < 2 ? ROLE_PARAM : ROLE_BUFFER,
                                             .loc = SRC_NONE});
-    Builder b = {.graph = graph_new(c.module, "train"), .loc = SRC_NONE};
+    Builder b = {.graph = graph_new(c.module, ENTRY_TRAIN), .loc = SRC_NONE};
     Node *pool[RANDOM_STATES + RANDOM_NODES];
     int n = 0;
     for (int i = 0; i < RANDOM_STATES; i++)

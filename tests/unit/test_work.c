@@ -96,7 +96,7 @@ static void compare(Test *t, const Told *told)
 static Plan *plan_of(Test *t, const char *path)
 {
     const FrontendOptions options = {.n_models = 1, .precision = DT_F32};
-    const Target target = {.name = "cpu", .optimize = 2};
+    const Target target = {.optimize = 2};
     Diag *d = diag_new(t->arena, NULL);
     Program p = {0};
     bool not_found;
