@@ -14,6 +14,8 @@
 #include "ir/verify.h"
 #include "tools/hftac.h"
 
+static const double MIB = 1 << 20;
+
 void phase_begin(Compiler *c)
 {
     c->started = now();
@@ -35,7 +37,7 @@ static int finish_report(Compiler *c)
             total += c->times[i].seconds;
         }
         fprintf(stderr, "%-12s %9.3f ms, compiler memory %.1f MiB\n", "total", 1e3 * total,
-                (double)arena_used(c->arena) / 1048576.0);
+                (double)arena_used(c->arena) / MIB);
     }
     return 0;
 }
@@ -119,7 +121,7 @@ static Module *front(Compiler *c)
         write_text(c, stage_path(c, STAGE_HDL), &t);
     }
     if (m && c->o.depend)
-        write_depend(c, &p, c->o.output ? c->o.output : "model.so");
+        write_depend(c, &p, c->o.output ? c->o.output : default_output);
     return m;
 }
 

@@ -81,7 +81,9 @@ typedef struct Timing {
 } Timing;
 
 enum {
-    MAX_TIMINGS = 64 /* phases; there are about 20 */
+    MAX_TIMINGS = 64, /* phases; there are about 20 */
+    MAX_MODELS = 1 << 20,
+    MAX_JOBS = 1 << 16
 };
 
 typedef struct Compiler {
@@ -97,6 +99,8 @@ typedef struct Compiler {
 /* ---- hftac_options.c ---- */
 
 extern const OptionTable hftac_table;
+/* What -o is where nothing says it. */
+extern const char default_output[];
 /* Ends the program after --help and the like, or with exit code 2 on mistakes. */
 Options hftac_options_read(int argc, char **argv);
 

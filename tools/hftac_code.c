@@ -61,7 +61,7 @@ static void link_code(Compiler *c, CpuModule *code)
 {
     const char *so = emits_any(&c->o) ? stage_path(c, STAGE_SO)
                      : c->o.output    ? c->o.output
-                                      : "model.so";
+                                      : default_output;
     if (!strcmp(so, "-"))
         die(EXIT_USAGE, "a shared object is not printed; name a file with -o");
     if (is_special(so))

@@ -39,6 +39,8 @@ bool wants_beyond(const Options *o, Stage s)
     return !emits_any(o) || emits_from(o, (int)s + 1);
 }
 
+const char default_output[] = "model.so";
+
 static const char output_group[] = "Output";
 static const char program_group[] = "The program";
 static const char code_group[] = "Code";
@@ -108,7 +110,7 @@ static const Option rows[] = {
      .letter = 'B',
      .kind = OPTION_NUMBER,
      .least = 1,
-     .most = 1 << 20,
+     .most = MAX_MODELS,
      STORED(n_models),
      .argument = "N",
      .help = "number of models, the array's capacity (default 1)",
@@ -189,7 +191,7 @@ static const Option rows[] = {
      .letter = 'j',
      .kind = OPTION_NUMBER,
      .least = 1,
-     .most = 1 << 16,
+     .most = MAX_JOBS,
      STORED(jobs),
      .argument = "N",
      .help = "threads that compile (default: one per processor)",

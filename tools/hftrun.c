@@ -260,22 +260,6 @@ static bool all_diverged(const Run *run)
     return true;
 }
 
-static void check_sort(const Options *o, const hftac_array *a)
-{
-    if (!o->sort)
-        return;
-    char name[128];
-    const char *colon = strrchr(o->sort, ':');
-    hftac_metric m;
-    snprintf(name, sizeof name, "%.*s", colon ? (int)(colon - o->sort) : (int)strlen(o->sort),
-             o->sort);
-    if ((colon && strcmp(colon, ":min") && strcmp(colon, ":max")) ||
-        hftac_find_metric(a, name, &m))
-        die(EXIT_USAGE,
-            "--sort needs NAME, NAME:min or NAME:max with a metric of the model, not '%s'",
-            o->sort);
-}
-
 static int finish(Run *run)
 {
     const Options *o = run->o;
@@ -321,7 +305,7 @@ int main(int argc, char **argv)
         stdout_end();
     }
     check_task(&o, a);
-    check_sort(&o, a);
+    table_check_sort(&o, a);
     outputs_try(&o);
     if (o.load)
         load(&o, a);

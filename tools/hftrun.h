@@ -11,7 +11,9 @@
 #include "tools/program.h"
 
 enum {
-    MAX_MODELS = 1 << 20
+    MAX_MODELS = 1 << 20,
+    MAX_THREADS = 1024,
+    MAX_EPOCHS = 1000000000
 };
 
 typedef enum Progress {
@@ -113,8 +115,16 @@ void report_epoch(Report *r, int64_t epoch, double seconds, int64_t samples);
 void report_evaluation(Report *r, Split split, int64_t epoch);
 /* Ends the progress line. */
 void report_quiet(Report *r);
+
+/* ---- hftrun_table.c ---- */
+
+/* Dies if --sort names no metric. */
+void table_check_sort(const Options *o, const hftac_array *a);
 /* The final table, best model first, or JSON. */
 void report_table(Report *r, const char *interrupted);
+
+/* ---- hftrun_info.c ---- */
+
 /* --info. */
 void report_info(const hftac_array *a, bool json);
 

@@ -1,14 +1,13 @@
 /* Hyper-parameters of a sweep: lists, ranges, grids and tables to one value per model and hyper.
  *
- *   lr=1e-3              every model                 lr=1e-4,3e-4,1e-3      one each (zipped with
- *   other lists)
- *   lr=log(1e-4..1e-1)   spread by magnitude         lr=(0..0.5), lr=0..0.5 spread evenly
- *   n=int(3..20)         whole numbers               all ranges: a centred Latin hypercube, from
- *   --seed: the
- *                                                    range is cut into one piece per model, each
- *                                                    model takes the
- *                                                    middle of a piece, in an order of its own
- *                                                    per hyper */
+ *     lr=1e-3             every model
+ *     lr=1e-4,3e-4,1e-3   one each, zipped with the other lists
+ *     lr=0..0.5           spread evenly; (0..0.5) is the same
+ *     lr=log(1e-4..1e-1)  spread by magnitude
+ *     n=int(3..20)        whole numbers
+ *
+ * All ranges together are a centred Latin hypercube, from --seed: each range is cut into one piece
+ * per model, and each model takes the middle of a piece, in an order of its own per hyper. */
 #include "tools/hftrun.h"
 
 #include <ctype.h>
@@ -20,7 +19,9 @@
 #include "runtime/open_file.h"
 
 enum {
-    LINE_BYTES = 65536 /* of a table */
+    LINE_BYTES = 65536, /* of a table */
+    NUMBER_BYTES = 64,
+    NAME_BYTES = 128
 };
 
 typedef enum SpecKind {
@@ -41,7 +42,7 @@ typedef struct Spec {
 
 static double parse_number(const char *text, const char *end, const char *what)
 {
-    char buffer[64];
+    char buffer[NUMBER_BYTES];
     while (text < end && isspace((unsigned char)*text))
         text++;
     while (end > text && isspace((unsigned char)end[-1]))
@@ -101,7 +102,7 @@ static Spec parse_spec(const char *text, const hftac_array *a)
     if (!eq || eq == text || !eq[1])
         die(EXIT_USAGE, "--hyper needs NAME=VALUE[,VALUE...] or NAME=log(A..B), got '%s'",
             text);
-    char name[128];
+    char name[NAME_BYTES];
     snprintf(name, sizeof name, "%.*s", (int)(eq - text), text);
     Spec s = {0};
     if (hftac_find_hyper(a, name, &s.hyper))

@@ -10,6 +10,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+enum {
+    PATH_BYTES = 8192 /* longer ones do not open */
+};
+
 /* ---- Nothing that is read is overwritten ---- */
 
 static bool same_file(const struct stat *a, const char *path)
@@ -25,7 +29,7 @@ static bool is_read_at(const struct stat *file, const char *path)
         return true;
     DIR *d = opendir(path);
     bool found = false;
-    char inside[8192];
+    char inside[PATH_BYTES];
     for (const struct dirent *e; d && !found && (e = readdir(d));) {
         snprintf(inside, sizeof inside, "%s/%s", path, e->d_name);
         found = same_file(file, inside);
@@ -61,7 +65,7 @@ static bool is_set_member(const char *name)
 static void check_set(const Options *o)
 {
     DIR *d = opendir(o->save);
-    char path[8192];
+    char path[PATH_BYTES];
     for (const struct dirent *e; d && (e = readdir(d));)
         if (is_set_member(e->d_name)) {
             snprintf(path, sizeof path, "%s/%s", o->save, e->d_name);
