@@ -105,11 +105,13 @@ bool contraction_of(const Node *einsum, const IntList *order, Contraction *out)
 }
 
 /* Where a stored value, an argument or a view of one lies. */
-static void strides_of(const Graph *g, const Node *value, int64_t *stride);
+static void strides_of(const Graph *g, const Node *value, const LayoutTrial *trial,
+                       int64_t *stride);
 
 /* An argument lies where its operand does; a scanned one without the operand's first axis, a
  * carried one in a place of its own. */
-static void argument_strides(const Graph *g, const Node *arg, int64_t *stride)
+static void argument_strides(const Graph *g, const Node *arg, const LayoutTrial *trial,
+                             int64_t *stride)
 {
     const Node *loop = g->owner;
     const LoopRole role = loop_role(loop, arg->attrs.slot.index);
@@ -118,31 +120,45 @@ static void argument_strides(const Graph *g, const Node *arg, int64_t *stride)
         shape_strides(&arg->type.shape, stride);
         return;
     }
-    strides_of(g->outer, loop->in[arg->attrs.slot.index], all);
+    strides_of(g->outer, loop->in[arg->attrs.slot.index], trial, all);
     for (int i = 0; i < arg->type.shape.rank; i++)
         stride[i] = all[i + (role == LOOP_SCANNED)];
 }
 
-static void strides_of(const Graph *g, const Node *value, int64_t *stride)
+static bool is_tried(const Graph *g, const Node *value, const LayoutTrial *trial)
+{
+    return trial && value->op == OP_STATE &&
+           module_state(g->module, value->attrs.leaf.name) == trial->state;
+}
+
+static void strides_of(const Graph *g, const Node *value, const LayoutTrial *trial,
+                       int64_t *stride)
 {
     const OpInfo *info = op_info(value->op);
     if (info->kind == KIND_VIEW && info->data != VIEW_LAYOUT) {
         int64_t below[MAX_RANK] = {0};
-        strides_of(g, value->in[0], below);
+        strides_of(g, value->in[0], trial, below);
         if (view_strides(value, below, stride))
             return;
     }
     if (node_is_arg(value))
-        argument_strides(g, value, stride);
+        argument_strides(g, value, trial, stride);
+    else if (is_tried(g, value, trial))
+        ordered_strides(&value->type.shape, &trial->layout, stride);
     else
         natural_strides(g->module, value, stride);
 }
 
 int stored_innermost(const Graph *g, const Node *value)
 {
+    return stored_innermost_in(g, value, NULL);
+}
+
+int stored_innermost_in(const Graph *g, const Node *value, const LayoutTrial *trial)
+{
     const Shape *shape = &value->type.shape;
     int64_t stride[MAX_RANK] = {0};
-    strides_of(g, value, stride);
+    strides_of(g, value, trial, stride);
     for (int i = shape->rank - 1; i >= 0; i--)
         if (shape->dim[i] > 1 && stride[i] == 1)
             return i;

@@ -78,4 +78,13 @@ bool contraction_of(const Node *einsum, const IntList *order, Contraction *out);
  * through views; -1: none (opaque reshape, stepped slice, expanded innermost axis, rank 0). */
 int stored_innermost(const Graph *g, const Node *value);
 
+/* A layout that a state might get, to be judged before it has it. */
+typedef struct LayoutTrial {
+    const State *state;
+    IntList layout;
+} LayoutTrial;
+
+/* The same if the state lay so. */
+int stored_innermost_in(const Graph *g, const Node *value, const LayoutTrial *trial);
+
 #endif

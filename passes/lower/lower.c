@@ -1,14 +1,12 @@
 /* What the target's kernels want of values and contractions; the convention is in ir/contract.h.
  *
  * Each einsum is normalised first (passes/lower/lower_einsum.c).  Then one walk, training before
- * prediction, forward before
- * backward, decides for the CPU:
+ * prediction, forward before backward, decides for the CPU:
  *   1. Along which letter a contraction is vectorised (passes/lower/lower_choose.c): its result
  *      is stored with that axis innermost.
  *   2. Parameters get a stored layout: the first reader that wants one contiguous along some axis
- *      has it so.  The optimizer's
- *      states of a parameter are stored alike, and so are gradients, so that updates stay
- *      contiguous.
+ *      has it so.  The optimizer's states of a parameter are stored alike, and so are gradients,
+ *      so that updates stay contiguous.
  *   3. Any other vector operand that is not contiguous is copied: a LAYOUT node before it, below
  *      its windows.
  *   4. All other values lie like what they are computed from, and reductions run along memory
@@ -39,13 +37,13 @@ static Node *normalise_step(Builder *b, Node *n, void *context)
     return is_einsum(n) ? normalise_einsum(b, n) : n;
 }
 
-/* --- stored layouts of parameters
- * ------------------------------------------------------------------------ */
+/* ---- stored layouts of parameters ---- */
 
-/* By position in module->states. */
+/* By position in module->states.  A layout that is only tried is a LayoutTrial: the module's own
+ * are written once, when they are fixed. */
 typedef struct Layouts {
-    bool *settled;
-    const State **parameter; /* whose update an optimizer's state belongs to, or NULL */
+    bool *fixed;
+    const State **parameter; /* that the state lies like, or NULL */
 } Layouts;
 
 /* The parameter that a state lies like; NULL: none, or its shape is another one. */
@@ -57,7 +55,7 @@ static const State *parameter_of(const Module *m, const State *s)
 
 static Layouts layouts_begin(const Module *m, Arena *scratch)
 {
-    Layouts l = {.settled = arena_array(scratch, (size_t)m->n_states + 1, sizeof *l.settled),
+    Layouts l = {.fixed = arena_array(scratch, (size_t)m->n_states + 1, sizeof *l.fixed),
                  .parameter =
                      arena_array(scratch, (size_t)m->n_states + 1, sizeof *l.parameter)};
     for (int i = 0; i < m->n_states; i++)
@@ -65,17 +63,16 @@ static Layouts layouts_begin(const Module *m, Arena *scratch)
     return l;
 }
 
-static void settle(const Module *m, Layouts *l, State *s, const IntList *layout)
+static void fix_layout(const Module *m, Layouts *l, State *s, const IntList *layout)
 {
     s->layout = *layout;
-    l->settled[s - m->states] = true;
+    l->fixed[s - m->states] = true;
     for (int i = 0; i < m->n_states; i++)
         if (l->parameter[i] == s)
             m->states[i].layout = *layout;
 }
 
-/* --- wishes
- * ---------------------------------------------------------------------------------------------- */
+/* ---- wishes ---- */
 
 /* What a value becomes: through `reader`, or, where that is NULL, directly, the next value of
  * `state`. */
@@ -122,16 +119,18 @@ static const Wish *collect_wishes(const Graph *g, Arena *scratch)
     return wish;
 }
 
-/* Strides with which a value of that shape lies in the state, seen back through its readers. */
-static bool wished_strides(const Wish *w, const Shape *shape, int64_t *stride)
+/* Strides with which a value of that shape lies in the state, seen back through its readers, if
+ * the state has this layout. */
+static bool wished_strides(const Wish *w, const IntList *layout, const Shape *shape,
+                           int64_t *stride)
 {
     const Node *r = w->reader;
     if (!r) {
-        ordered_strides(shape, &w->state->layout, stride);
+        ordered_strides(shape, layout, stride);
         return true;
     }
     int64_t after[MAX_RANK] = {0};
-    if (!wished_strides(w->next, &r->type.shape, after))
+    if (!wished_strides(w->next, layout, &r->type.shape, after))
         return false;
     if (r->op == OP_RESHAPE)
         return reshape_strides(&r->type.shape, after, shape, stride);
@@ -140,10 +139,10 @@ static bool wished_strides(const Wish *w, const Shape *shape, int64_t *stride)
     return true;
 }
 
-static IntList wished_order(const Wish *w, const Shape *shape)
+static IntList wished_order(const Wish *w, const IntList *layout, const Shape *shape)
 {
     int64_t stride[MAX_RANK] = {0};
-    if (!w->state || !w->state->layout.n || !wished_strides(w, shape, stride))
+    if (!layout->n || !wished_strides(w, layout, shape, stride))
         return (IntList){0};
     return order_of_strides(shape, stride);
 }
@@ -152,23 +151,20 @@ static IntList wished_order(const Wish *w, const Shape *shape)
 static void fulfil(const Module *m, Layouts *l, const Wish *w, const Node *result)
 {
     State *s = w->state;
-    if (!s || s->role != ROLE_PARAM || l->settled[s - m->states] || result->order.n == 0)
+    if (!s || s->role != ROLE_PARAM || l->fixed[s - m->states] || result->order.n == 0)
         return;
     for (int k = s->type.shape.rank - 1; k >= 0; k--) {
         const IntList ending = order_ending_in(s->type.shape.rank, k);
         const IntList layout = order_canonical(&s->type.shape, &ending);
-        s->layout = layout;
-        const IntList order = wished_order(w, &result->type.shape);
-        s->layout = (IntList){0};
+        const IntList order = wished_order(w, &layout, &result->type.shape);
         if (order.n && order.v[order.n - 1] == result->order.v[result->order.n - 1]) {
-            settle(m, l, s, &layout);
+            fix_layout(m, l, s, &layout);
             return;
         }
     }
 }
 
-/* --- the walk
- * -------------------------------------------------------------------------------------------- */
+/* ---- the walk ---- */
 
 typedef struct Lowering {
     bool layouts; /* CPU */
@@ -223,16 +219,18 @@ static Node *lower_einsum(Builder *b, Node *n, const Lowering *l)
 {
     const Module *m = b->graph->module;
     const Wish *wish = l->wish ? &l->wish[l->position] : NULL;
-    const IntList wished = wish ? wished_order(wish, &n->type.shape) : (IntList){0};
+    const IntList wished = wish && wish->state
+                               ? wished_order(wish, &wish->state->layout, &n->type.shape)
+                               : (IntList){0};
     Choice x;
-    if (!choose_result(b->graph, n, &wished, l->states->settled, &x))
+    if (!choose_result(b->graph, n, &wished, l->states->fixed, &x))
         return n;
     n->attrs.einsum.chunk = chunk_of(&x.c);
     Node *v = n->in[x.c.vector_operand];
     const int axis = x.c.letter[x.c.n_out - 1].in[x.c.vector_operand];
-    State *s = x.settle ? x.settle : free_state(b->graph, v, l->states->settled);
+    State *s = x.state ? x.state : free_state(b->graph, v, l->states->fixed);
     if (s)
-        settle(m, l->states, s, x.settle ? &x.layout : &s->layout);
+        fix_layout(m, l->states, s, x.state ? &x.layout : &s->layout);
     if (stored_innermost(b->graph, v) != axis)
         n->in[x.c.vector_operand] = copied(b, v, axis, l);
     const IntList order = order_canonical(&n->type.shape, &x.order);
@@ -249,19 +247,19 @@ static Node *lower_einsum(Builder *b, Node *n, const Lowering *l)
 }
 
 /* A parameter that is broadcast over a value lies like it. */
-static void settle_broadcast(const Graph *g, const Node *n, Layouts *l)
+static void fix_broadcast(const Graph *g, const Node *n, Layouts *l)
 {
     if (op_info(n->op)->kind != KIND_EXPR || n->order.n == 0)
         return;
     for (int i = 0; i < n->n_in; i++) {
-        State *s = free_state(g, n->in[i], l->settled);
+        State *s = free_state(g, n->in[i], l->fixed);
         const int axis =
             (int)n->order.v[n->order.n - 1] - (n->type.shape.rank - n->in[i]->type.shape.rank);
         IntList layout;
         if (s && axis >= 0 && n->in[i]->type.shape.dim[axis] > 1 &&
             !shape_equal(&n->in[i]->type.shape, &n->type.shape) &&
             layout_for(g, n->in[i], s, axis, &layout))
-            settle(g->module, l, s, &layout);
+            fix_layout(g->module, l, s, &layout);
     }
 }
 
@@ -300,7 +298,7 @@ static Node *lower_step(Builder *b, Node *n, void *context)
     l->position++;
     for (int i = first; i < b->graph->n_nodes && l->layouts && !l->loop; i++) {
         order_inherit(b->graph, b->graph->nodes[i]);
-        settle_broadcast(b->graph, b->graph->nodes[i], l->states);
+        fix_broadcast(b->graph, b->graph->nodes[i], l->states);
     }
     return v;
 }
@@ -315,7 +313,10 @@ static void lower_graph(Graph *g, const Lowering *how)
 
 void lower(Module *m, const Target *t)
 {
-    static const EntryKind first[] = {ENTRY_TRAIN, ENTRY_PREDICT, ENTRY_EVAL};
+    /* Who comes first has the layouts as it likes them: what runs most, and whatever the order of
+     * the module's graphs is. */
+    static const EntryKind order[N_ENTRIES] = {ENTRY_TRAIN, ENTRY_PREDICT, ENTRY_EVAL,
+                                               ENTRY_INIT, ENTRY_EVAL_END};
     Arena *scratch = arena_new();
     for (int i = 0; i < m->n_graphs; i++) {
         rewrite_graph(m->graphs[i], normalise_step, NULL);
@@ -323,16 +324,11 @@ void lower(Module *m, const Target *t)
     }
     Layouts states = layouts_begin(m, scratch);
     const Lowering l = {.layouts = !t->cuda, .states = &states, .scratch = scratch};
-    bool *done = arena_array(scratch, (size_t)m->n_graphs + 1, sizeof *done);
-    for (size_t k = 0; k < sizeof first / sizeof *first; k++)
-        for (int i = 0; i < m->n_graphs; i++)
-            if (!done[i] && m->graphs[i]->entry == first[k]) {
-                lower_graph(m->graphs[i], &l);
-                done[i] = true;
-            }
-    for (int i = 0; i < m->n_graphs; i++)
-        if (!done[i])
-            lower_graph(m->graphs[i], &l);
+    for (int k = 0; k < N_ENTRIES; k++) {
+        Graph *g = module_graph(m, order[k]);
+        if (g)
+            lower_graph(g, &l);
+    }
     arena_free(scratch);
     m->stage = MODULE_LOWERED;
 }

@@ -29,18 +29,18 @@ Node *reduce_in_order(Builder *b, Node *n);
 typedef struct Choice {
     Contraction c; /* for that order */
     IntList order;
-    State *settle; /* the state of the vector operand, if it is to get `layout`; else NULL */
+    State *state; /* the vector operand's, if it is to get `layout`; else NULL */
     IntList layout;
 } Choice;
 
-/* By estimated cost.  wish: the order of the state that the result ends in, or n == 0.  settled:
+/* By estimated cost.  wish: the order of the state that the result ends in, or n == 0.  fixed:
  * by position in module->states, whether a state's layout is fixed.  False if no letter can be
  * the vector letter. */
-bool choose_result(const Graph *g, const Node *einsum, const IntList *wish, const bool *settled,
+bool choose_result(const Graph *g, const Node *einsum, const IntList *wish, const bool *fixed,
                    Choice *out);
 /* The parameter or buffer whose stored order is free, that n is a view of; else NULL. */
-State *free_state(const Graph *g, Node *n, const bool *settled);
+State *free_state(const Graph *g, Node *n, const bool *fixed);
 /* The layout of s in which n, a view of it, is contiguous along `axis`; false if there is none. */
-bool layout_for(const Graph *g, const Node *n, State *s, int axis, IntList *out);
+bool layout_for(const Graph *g, const Node *n, const State *s, int axis, IntList *out);
 
 #endif

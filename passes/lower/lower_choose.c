@@ -21,7 +21,7 @@ enum {
     LOGICAL_BYTES = 64
 };
 
-State *free_state(const Graph *g, Node *n, const bool *settled)
+State *free_state(const Graph *g, Node *n, const bool *fixed)
 {
     while (op_info(n->op)->kind == KIND_VIEW && n->op != OP_LAYOUT)
         n = n->in[0];
@@ -34,23 +34,22 @@ State *free_state(const Graph *g, Node *n, const bool *settled)
     State *s = module_state(g->module, leaf->attrs.leaf.name);
     if (!s || (s->role != ROLE_PARAM && s->role != ROLE_BUFFER) || s->type.shape.rank < 2)
         return NULL;
-    return settled[s - g->module->states] ? NULL : s;
+    return fixed[s - g->module->states] ? NULL : s;
 }
 
-bool layout_for(const Graph *g, const Node *n, State *s, int axis, IntList *out)
+bool layout_for(const Graph *g, const Node *n, const State *s, int axis, IntList *out)
 {
-    const IntList old = s->layout;
-    bool found = false;
-    for (int k = s->type.shape.rank - 1; k >= 0 && !found; k--) {
+    for (int k = s->type.shape.rank - 1; k >= 0; k--) {
         if (s->type.shape.dim[k] == 1)
             continue;
-        *out = order_ending_in(s->type.shape.rank, k);
-        *out = order_canonical(&s->type.shape, out);
-        s->layout = *out;
-        found = stored_innermost(g, n) == axis;
+        const IntList ending = order_ending_in(s->type.shape.rank, k);
+        const LayoutTrial trial = {s, order_canonical(&s->type.shape, &ending)};
+        if (stored_innermost_in(g, n, &trial) == axis) {
+            *out = trial.layout;
+            return true;
+        }
     }
-    s->layout = old;
-    return found;
+    return false;
 }
 
 /* What is copied if the operand must lie otherwise: below the windows. */
@@ -77,13 +76,13 @@ static bool can_be_contiguous(const Node *n, int axis)
     return k >= 0 && n->attrs.window.step.v[k] == 1 && !through_window(n->in[0]);
 }
 
-static double copy_cost(const Graph *g, Node *v, int axis, const bool *settled, Choice *choice)
+static double copy_cost(const Graph *g, Node *v, int axis, const bool *fixed, Choice *choice)
 {
     if (stored_innermost(g, v) == axis)
         return 0;
-    State *s = free_state(g, v, settled);
+    State *s = free_state(g, v, fixed);
     if (s && layout_for(g, v, s, axis, &choice->layout)) {
-        choice->settle = s;
+        choice->state = s;
         return 0;
     }
     const Node *base = can_be_contiguous(v, axis) ? base_of(v) : v;
@@ -142,7 +141,7 @@ static int preferred_axis(const Graph *g, const Node *einsum, const IntList *wis
     return axis >= 0 ? axis : rank - 1;
 }
 
-bool choose_result(const Graph *g, const Node *einsum, const IntList *wish, const bool *settled,
+bool choose_result(const Graph *g, const Node *einsum, const IntList *wish, const bool *fixed,
                    Choice *out)
 {
     const int rank = einsum->type.shape.rank, preferred = preferred_axis(g, einsum, wish);
@@ -155,7 +154,7 @@ bool choose_result(const Graph *g, const Node *einsum, const IntList *wish, cons
             continue;
         Node *v = einsum->in[x.c.vector_operand];
         const int in = x.c.letter[rank - 1].in[x.c.vector_operand];
-        double cost = work_cost(&x.c) + copy_cost(g, v, in, settled, &x);
+        double cost = work_cost(&x.c) + copy_cost(g, v, in, fixed, &x);
         if (axis != preferred)
             cost =
                 (cost + price_strided * (double)shape_count(&einsum->type.shape)) * price_rival;
