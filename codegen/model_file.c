@@ -153,6 +153,7 @@ static void put_states(Writer *w)
                           .role = (uint32_t)s->role,
                           .shape = shape_row(s->type.dtype, &s->type.shape),
                           .offset = (uint64_t)w->plan->states[i].offset,
+                          .model_bytes = (uint64_t)w->plan->states[i].model_bytes,
                           .bytes = (uint64_t)w->plan->states[i].bytes};
         for (int k = 0; k < HFTAC_MAX_RANK; k++)
             row.layout[k] = (uint32_t)(k < s->layout.n ? s->layout.v[k] : k);
@@ -267,32 +268,13 @@ SAME(RESULT)
 SAME(OUTPUT)
 #undef SAME
 
-/* Memory of its own; doubles are told apart by their number. */
+/* Memory of its own. */
 static HftacPlace whole_place(const Buffer *b, int address)
 {
-    HftacPlace row = {.space = (uint32_t)b->space, .index = (uint32_t)b->index};
-    row.model_bytes = b->per_model ? b->model_bytes : 0;
-    switch (b->space) {
-    case BUF_STATE:
-    case BUF_SHARED:
-    case BUF_SCRATCH:
-        row.offset = b->offset;
-        break;
-    case BUF_HYPER:
-    case BUF_CLOCK:
-    case BUF_SCALAR:
-    case BUF_RESULT:
-        row.offset = (int64_t)sizeof(double) * b->index;
-        break;
-    case BUF_CONST:
-        row.index = (uint32_t)address;
-        break;
-    case BUF_INPUT:
-    case BUF_SEED:
-    case BUF_OUTPUT:
-        break;
-    }
-    return row;
+    return (HftacPlace){.space = (uint32_t)b->space,
+                        .index = (uint32_t)(b->space == BUF_CONST ? address : b->index),
+                        .offset = b->offset,
+                        .model_bytes = b->model_bytes};
 }
 
 /* The place's number; those that it is a part of stand in front of it. */
@@ -350,49 +332,36 @@ static void fill_step(Writer *w, uint32_t at, const HftacStep *row)
     memcpy(w->section[HFTAC_SECTION_STEPS].bytes.s + at * sizeof *row, row, sizeof *row);
 }
 
-/* The list of n kernels, as steps; its first one. */
-static uint32_t put_kernels(Writer *w, const Kernel *kernels, const KernelCode *code, int n)
+static const uint32_t step_kinds[] = {[STEP_SHARED] = HFTAC_STEP_SHARED,
+                                      [STEP_MODELS] = HFTAC_STEP_MODELS,
+                                      [STEP_BARRIER] = HFTAC_STEP_BARRIER,
+                                      [STEP_KERNEL] = HFTAC_STEP_KERNEL,
+                                      [STEP_LOOP] = HFTAC_STEP_LOOP};
+
+/* The list of an entry or of something in it; run: functions of the runs, NULL below them.  The
+ * position of its first step. */
+static uint32_t put_steps(Writer *w, const EntryPlan *e, const Step *list, int n,
+                          const KernelCode *code, const int *run)
 {
     const uint32_t first = reserve_steps(w, n);
     for (int i = 0; i < n; i++) {
-        HftacStep row = {.kind = HFTAC_STEP_KERNEL};
-        if (kernels[i].loop) {
-            const EntryPlan *body = kernels[i].loop->body;
-            row.kind = HFTAC_STEP_LOOP;
-            row.count = kernels[i].loop->count;
-            row.n_steps = (uint32_t)body->n_kernels;
-            row.first_step = put_kernels(w, body->kernels, code[i].body, body->n_kernels);
-        } else {
-            row.kernel = put_kernel(w, &kernels[i], &code[i]);
+        const Step *s = &list[i];
+        HftacStep row = {.kind = step_kinds[s->kind], .n_steps = (uint32_t)s->n_list};
+        if (s->kind == STEP_KERNEL)
+            row.kernel = put_kernel(w, &e->kernels[s->kernel], &code[s->kernel]);
+        if (step_is_run(s)) {
+            row.function = (uint32_t)run[i];
+            row.first_step = put_steps(w, e, s->list, s->n_list, code, NULL);
+        }
+        if (s->kind == STEP_LOOP) {
+            const LoopPlan *loop = e->kernels[s->kernel].loop;
+            row.count = loop->count;
+            row.first_step =
+                put_steps(w, loop->body, s->list, s->n_list, code[s->kernel].body, NULL);
         }
         fill_step(w, first + (uint32_t)i, &row);
     }
     return first;
-}
-
-/* What all models share comes first; it and the models' own work have a barrier between them. */
-static void put_steps(Writer *w, const EntryPlan *e, const EntryCode *code, HftacEntry *entry)
-{
-    const bool shared = code->shared >= 0;
-    entry->n_steps = shared ? 3 : 1;
-    entry->first_step = reserve_steps(w, (int)entry->n_steps);
-    if (shared) {
-        const HftacStep row = {.kind = HFTAC_STEP_SHARED,
-                               .function = (uint32_t)code->shared,
-                               .n_steps = (uint32_t)e->n_shared,
-                               .first_step =
-                                   put_kernels(w, e->kernels, code->kernels, e->n_shared)};
-        const HftacStep barrier = {.kind = HFTAC_STEP_BARRIER};
-        fill_step(w, entry->first_step, &row);
-        fill_step(w, entry->first_step + 1, &barrier);
-    }
-    const int n = e->n_kernels - e->n_shared;
-    const HftacStep row = {
-        .kind = HFTAC_STEP_MODELS,
-        .function = (uint32_t)code->models,
-        .n_steps = (uint32_t)n,
-        .first_step = put_kernels(w, e->kernels + e->n_shared, code->kernels + e->n_shared, n)};
-    fill_step(w, entry->first_step + entry->n_steps - 1, &row);
 }
 
 static void put_entry(Writer *w, int kind, const EntryPlan *e, const EntryCode *code)
@@ -400,7 +369,8 @@ static void put_entry(Writer *w, int kind, const EntryPlan *e, const EntryCode *
     HftacEntry row = {.kind = (uint32_t)kind,
                       .first_result = count_rows(w, HFTAC_SECTION_RESULTS)};
     put_results(w, e);
-    put_steps(w, e, code, &row);
+    row.n_steps = (uint32_t)e->n_steps;
+    row.first_step = put_steps(w, e, e->steps, e->n_steps, code->kernels, code->run);
     row.n_results = count_rows(w, HFTAC_SECTION_RESULTS) - row.first_result;
     row.whole = e->graph->whole ? put_text(w, e->graph->whole) : 0;
     mark_inputs(w, e->graph, &row);

@@ -28,8 +28,7 @@ struct KernelCode {
 
 /* An entry as a target compiled it. */
 typedef struct EntryCode {
-    int shared,
-        models; /* numbers of the functions of its two runs; -1: there is nothing to do */
+    const int *run; /* by position in its steps: a run's function, its number in the code */
     const KernelCode *kernels; /* by position in the entry's kernels */
 } EntryCode;
 

@@ -235,6 +235,48 @@ static void print_kernels(Text *out, const EntryPlan *e, bool places, Arena *a)
         print_kernel(out, e, k, places, a);
 }
 
+/* "0..5, 6 x 64 rounds { 0..2 }, 7": the numbers of a run's kernels, loops with their lists. */
+static void print_list(Text *out, const EntryPlan *e, const Step *list, int n)
+{
+    for (int i = 0, end; i < n; i = end) {
+        end = i + 1;
+        text_printf(out, "%s%d", i ? ", " : " ", list[i].kernel);
+        if (list[i].kind == STEP_LOOP) {
+            const LoopPlan *loop = e->kernels[list[i].kernel].loop;
+            text_printf(out, " x %lld rounds {", (long long)loop->count);
+            print_list(out, loop->body, list[i].list, list[i].n_list);
+            text_add(out, " }");
+            continue;
+        }
+        while (end < n && list[end].kind == STEP_KERNEL)
+            end++;
+        if (end > i + 1)
+            text_printf(out, "..%d", list[end - 1].kernel);
+    }
+}
+
+static void print_steps(Text *out, const EntryPlan *e)
+{
+    static const char *const texts[] = {[STEP_SHARED] = "shared",
+                                        [STEP_MODELS] = "models",
+                                        [STEP_BARRIER] = "barrier",
+                                        [STEP_KERNEL] = "kernel",
+                                        [STEP_LOOP] = "loop"};
+    for (int i = 0; i < e->n_steps; i++) {
+        text_printf(out, "    step %s", texts[e->steps[i].kind]);
+        print_list(out, e, e->steps[i].list, e->steps[i].n_list);
+        text_add(out, "\n");
+    }
+}
+
+static int count_shared(const EntryPlan *e)
+{
+    int n = 0;
+    for (int k = 0; k < e->n_kernels; k++)
+        n += !e->kernels[k].per_model;
+    return n;
+}
+
 void plan_print(Text *out, const Plan *p, bool places)
 {
     Arena *a = arena_new();
@@ -251,6 +293,8 @@ void plan_print(Text *out, const Plan *p, bool places)
             text_printf(out, " shared=%lld scratch=%lld results=%d", (long long)e->shared_bytes,
                         (long long)e->scratch_bytes, e->n_results);
         text_add(out, " {\n");
+        if (places)
+            print_steps(out, e);
         print_kernels(out, e, places, a);
         text_add(out, "  }\n");
     }
@@ -373,10 +417,10 @@ void plan_print_memory(Text *out, const Plan *p)
     print_roles(out, p, a);
     for (int i = 0; i < p->n_entries; i++) {
         const EntryPlan *e = &p->entries[i];
-        text_printf(out,
-                    "@%s: %d kernels (%d shared), shared %s, scratch %s, without reuse %s\n",
-                    e->graph->name, e->n_kernels, e->n_shared, bytes_text(a, e->shared_bytes),
-                    bytes_text(a, e->scratch_bytes), bytes_text(a, sum_places(e, a)));
+        text_printf(
+            out, "@%s: %d kernels (%d shared), shared %s, scratch %s, without reuse %s\n",
+            e->graph->name, e->n_kernels, count_shared(e), bytes_text(a, e->shared_bytes),
+            bytes_text(a, e->scratch_bytes), bytes_text(a, sum_places(e, a)));
         print_largest(out, e, a);
     }
     arena_free(a);

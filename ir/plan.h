@@ -39,11 +39,12 @@ struct Buffer {
     const char *name;
     BufferSpace space;
     DType dtype;
-    /* STATE, HYPER, CLOCK, SEED, RESULT, OUTPUT and `each` INPUTs: model b's is at b * model_bytes. */
+    /* STATE, HYPER, CLOCK, SEED, RESULT, OUTPUT and `each` INPUTs: model b's is at offset +
+     * b * model_bytes. */
     bool per_model;
     int index;
     int64_t offset, bytes; /* bytes: of one model's */
-    int64_t model_bytes;   /* distance between models; 0 if shared or scratch */
+    int64_t model_bytes;   /* distance between models, its own; 0 if shared or scratch */
     Shape shape;
     int64_t stride[MAX_RANK];
     int first,
@@ -120,12 +121,40 @@ typedef struct Kernel {
     bool flat;
 } Kernel;
 
-/* One entry point: first the shared kernels, then - after the only barrier - the kernels of each
- * model, which the run gives to its threads model by model. */
+/* What an entry does, in order.  Kinds:
+ *   SHARED   a run of kernels of all models: once, by one thread
+ *   MODELS   a run of kernels of each model: one model after the other, by any thread
+ *   BARRIER  what stands before is done before what stands behind begins
+ *   KERNEL   one kernel
+ *   LOOP     a kernel that is a loop: its list in each of its rounds
+ * The steps of an entry point are runs with barriers between them, the list of a run and of a
+ * loop are KERNELs and LOOPs.  What a target does in another way than by its own kernels - a
+ * launch, a call of a library, a message to another machine - is one more kind. */
+typedef enum StepKind {
+    STEP_SHARED,
+    STEP_MODELS,
+    STEP_BARRIER,
+    STEP_KERNEL,
+    STEP_LOOP
+} StepKind;
+
+typedef struct Step Step;
+struct Step {
+    StepKind kind;
+    /* KERNEL, LOOP: position among the kernels of the entry, or of the loop's body, that has the
+     * list; else -1. */
+    int kernel;
+    Step *list; /* of a run or a loop */
+    int n_list;
+};
+
+/* One entry point, or a loop's body. */
 struct EntryPlan {
     Graph *graph;
-    Kernel *kernels; /* shared ones first */
-    int n_kernels, n_shared;
+    Kernel *kernels; /* in the order in which the steps name them */
+    int n_kernels;
+    Step *steps; /* plan_steps */
+    int n_steps;
     /* By node id: where the node's value can be read; NULL: computed where it is read. */
     Buffer **buffer;
     int64_t scratch_bytes, shared_bytes;
@@ -144,6 +173,12 @@ typedef struct Plan {
     int n_results; /* the largest entry's */
 } Plan;
 
+/* Lists the steps of an entry whose kernels, and those of the loops among them, are known. */
+void plan_steps(EntryPlan *e, Arena *a);
+/* SHARED or MODELS. */
+bool step_is_run(const Step *s);
+/* Behind the last kernel of the run that the kernel is in. */
+int kernel_run_end(const EntryPlan *e, int kernel);
 /* Scratch or shared memory that this entry's plan gives a place to. */
 bool buffer_is_planned(const Buffer *b);
 /* --emit=lowered: kernels and the nodes inside them; --emit=plan: with places. */

@@ -273,15 +273,15 @@ static void walk_state(const HftacState *state, const Walk *w)
     }
 }
 
-static unsigned char *state_of(const hftac_array *a, const HftacState *s, int32_t model)
+unsigned char *hft_state_of(const hftac_array *a, const HftacState *s, int32_t model)
 {
-    return a->state + (size_t)model * a->m->variant->state_bytes + s->offset;
+    return a->state + s->offset + (size_t)model * s->model_bytes;
 }
 
 void hft_param_read(const hftac_array *a, int32_t param, int32_t model, void *values)
 {
     const HftacState *s = hft_model_state(a->m, (uint32_t)param);
-    walk_state(s, &(Walk){.stored = state_of(a, s, model),
+    walk_state(s, &(Walk){.stored = hft_state_of(a, s, model),
                           .plain = values,
                           .element = hftac_type_bytes((hftac_type)s->shape.dtype),
                           .to_plain = true});
@@ -290,7 +290,7 @@ void hft_param_read(const hftac_array *a, int32_t param, int32_t model, void *va
 void hft_param_write(hftac_array *a, int32_t param, int32_t model, const void *values)
 {
     const HftacState *s = hft_model_state(a->m, (uint32_t)param);
-    Walk w = {.stored = state_of(a, s, model),
+    Walk w = {.stored = hft_state_of(a, s, model),
               .element = hftac_type_bytes((hftac_type)s->shape.dtype)};
     memcpy(&w.plain, &values, sizeof values); /* only read: to_plain is false */
     walk_state(s, &w);

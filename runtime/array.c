@@ -329,12 +329,24 @@ static bool allocate_outputs(hftac_array *a)
     return true;
 }
 
+/* Of the array's models, which may be fewer than the file's; the file's are known to fit. */
+static uint64_t state_bytes(const hftac_array *a)
+{
+    const uint64_t n = (uint64_t)a->n;
+    uint64_t bytes = n * a->m->variant->state_bytes;
+    for (uint32_t i = 0; i < a->m->variant->n_states; i++) {
+        const HftacState *s = hft_model_state(a->m, i);
+        const uint64_t end = s->offset + (n - 1) * s->model_bytes + s->bytes;
+        bytes = end > bytes ? end : bytes;
+    }
+    return bytes;
+}
+
 static bool allocate_state(hftac_array *a)
 {
     hftac_description *d = &a->about;
     uint64_t stride;
-    if (__builtin_mul_overflow(a->m->variant->state_bytes, (uint64_t)a->n, &d->state_bytes))
-        d->state_bytes = UINT64_MAX;
+    d->state_bytes = state_bytes(a);
     d->shared_bytes = a->m->info->shared_bytes;
     if (!round_up(a->m->info->scratch_bytes, LINE, &stride) ||
         __builtin_add_overflow(stride, SCRATCH_GAP, &stride) ||

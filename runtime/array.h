@@ -147,6 +147,8 @@ void hft_leave_drawn(hftac_array *a, int32_t input);
 bool hft_entry_reads(const hftac_array *a, int which, int32_t input);
 
 /* Row-major to stored order of one state and back. */
+/* Where a model has a state. */
+unsigned char *hft_state_of(const hftac_array *a, const HftacState *s, int32_t model);
 void hft_param_read(const hftac_array *a, int32_t param, int32_t model, void *values);
 void hft_param_write(hftac_array *a, int32_t param, int32_t model, const void *values);
 

@@ -67,7 +67,6 @@ enum {
     HFTAC_N_SCALARS
 };
 
-/* Model b's state is at state + b * state_bytes. */
 typedef struct HftacFrame {
     uint64_t size;          /* sizeof(HftacFrame) */
     unsigned char *state;   /* 64-byte aligned */
@@ -188,7 +187,8 @@ typedef struct HftacState {
     HftacShape shape; /* logical */
     /* Stored order of the axes, outermost first; the identity for plain ones. */
     uint32_t layout[HFTAC_MAX_RANK];
-    uint64_t offset, bytes; /* in one model's block */
+    /* Model b's is at frame->state + offset + b * model_bytes. */
+    uint64_t offset, bytes, model_bytes;
 } HftacState;
 
 /* An output of predict. */
@@ -321,7 +321,7 @@ typedef struct HftacPlace {
 typedef struct HftacVariant {
     int64_t lo, hi;
     uint32_t first_state, n_states, first_entry, n_entries;
-    uint64_t state_bytes; /* one model's block; a multiple of 64 */
+    uint64_t state_bytes; /* of one model; a multiple of 64 */
 } HftacVariant;
 
 /* The functions and constants compiled for one kind of machine.  Where several can run, the last
@@ -337,7 +337,7 @@ static_assert(sizeof(HftacNote) == 32 && sizeof(HftacFrame) == 88 && sizeof(Hfta
 static_assert(sizeof(HftacModel) == 32 && sizeof(HftacSection) == 24 && sizeof(HftacInfo) == 56,
               "layout");
 static_assert(sizeof(HftacInput) == 104 && sizeof(HftacHyper) == 56 &&
-                  sizeof(HftacState) == 128,
+                  sizeof(HftacState) == 136,
               "layout");
 static_assert(sizeof(HftacOutput) == 96 && sizeof(HftacResult) == 48 &&
                   sizeof(HftacEntry) == 40,

@@ -173,10 +173,14 @@ static bool check_state(Check *c, const HftacState *s)
     if (!check_name(c, s->name) || !check_shape(c, &s->shape, -1, 1, s->bytes) ||
         !check_layout(c, s))
         return false;
-    const uint64_t block = c->m->variant->state_bytes;
-    if (s->offset > block || s->bytes > block - s->offset ||
-        s->offset % hftac_type_bytes((hftac_type)s->shape.dtype) != 0)
-        return fault(c, "a state lies outside the model's block");
+    const uint64_t all = (uint64_t)c->m->info->n_models * c->m->variant->state_bytes;
+    const uint64_t element = hftac_type_bytes((hftac_type)s->shape.dtype);
+    uint64_t last = 0;
+    if (__builtin_mul_overflow((uint64_t)c->m->info->n_models - 1, s->model_bytes, &last) ||
+        last > all || s->offset > all - last || s->bytes > all - last - s->offset)
+        return fault(c, "a state lies outside the models' memory");
+    if (s->model_bytes < s->bytes || s->offset % element != 0 || s->model_bytes % element != 0)
+        return fault(c, "the distance of a state from model to model is wrong");
     return check_role(c, s);
 }
 

@@ -87,6 +87,15 @@ void hft_run_entry(hftac_array *a, int which, Partition *p, const unsigned char 
 
 /* ---- Initial values ---- */
 
+static void clear_states(hftac_array *a, int32_t model, bool only_accumulators)
+{
+    for (uint32_t i = 0; i < a->m->variant->n_states; i++) {
+        const HftacState *s = hft_model_state(a->m, i);
+        if (!only_accumulators || s->role == HFTAC_ROLE_METRIC)
+            memset(hft_state_of(a, s, model), 0, s->bytes);
+    }
+}
+
 /* `wanted` may be a->flags, which is used up. */
 void hft_initialize_models(hftac_array *a, const unsigned char *wanted)
 {
@@ -99,8 +108,7 @@ void hft_initialize_models(hftac_array *a, const unsigned char *wanted)
         if (!flags[b])
             continue;
         any = true;
-        memset(a->state + (size_t)b * a->m->variant->state_bytes, 0,
-               a->m->variant->state_bytes);
+        clear_states(a, b, false);
         a->models[b].initialized = true;
         a->n_uninitialized--;
     }
@@ -347,16 +355,6 @@ static hftac_status first_fault(const hftac_array *a, int which, const unsigned 
     return HFTAC_OK;
 }
 
-static void clear_accumulators(hftac_array *a, int32_t model)
-{
-    unsigned char *block = a->state + (size_t)model * a->m->variant->state_bytes;
-    for (uint32_t i = 0; i < a->m->variant->n_states; i++) {
-        const HftacState *s = hft_model_state(a->m, i);
-        if (s->role == HFTAC_ROLE_METRIC)
-            memset(block + s->offset, 0, s->bytes);
-    }
-}
-
 hftac_status hftac_evaluate_begin(hftac_array *a, int running_only)
 {
     HFT_OWN_FLOAT_MODE;
@@ -371,7 +369,7 @@ hftac_status hftac_evaluate_begin(hftac_array *a, int running_only)
     hft_initialize_models(a, a->evaluated);
     for (int32_t b = 0; b < a->n; b++)
         if (a->evaluated[b])
-            clear_accumulators(a, b);
+            clear_states(a, b, true);
     a->evaluating = true;
     return HFTAC_OK;
 }

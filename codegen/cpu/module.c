@@ -235,36 +235,29 @@ static const KernelCode *describe_kernels(CpuModule *m, const RegionInput *in)
     return code;
 }
 
-static int add_run(CpuModule *m, const RegionInput *in, const char *name)
-{
-    LLVMValueRef f = region_run(in, name);
-    set_attributes(m, f);
-    return address_number(m, f);
-}
-
 static void generate_entry(CpuModule *m, const Plan *p, const EntryPlan *entry, EntryCode *out)
 {
-    const KernelCall *call = generate_calls(m, p, entry);
-    const char *name = entry->graph->name;
+    static const char *const names[] = {[STEP_SHARED] = "shared", [STEP_MODELS] = "models"};
     RegionInput in = {.arena = m->arena,
                       .set_attributes = set_part_attributes,
                       .context = m,
                       .module = m->parts[0].module,
                       .plan = p,
                       .entry = entry,
-                      .path = name,
-                      .calls = call,
-                      .n = entry->n_shared,
+                      .path = entry->graph->name,
+                      .calls = generate_calls(m, p, entry),
                       .max_places = m->max_places};
-    *out = (EntryCode){.shared = -1};
-    if (in.n)
-        out->shared = add_run(m, &in, arena_printf(m->arena, "%s.shared", name));
-    in.calls = call + entry->n_shared;
-    in.n = entry->n_kernels - entry->n_shared;
-    in.per_model = true;
-    out->models = add_run(m, &in, arena_printf(m->arena, "%s.models", name));
-    in.calls = call;
-    out->kernels = describe_kernels(m, &in);
+    int *run = arena_array(m->arena, (size_t)entry->n_steps + 1, sizeof *run);
+    for (int i = 0; i < entry->n_steps; i++) {
+        in.run = &entry->steps[i];
+        if (!step_is_run(in.run))
+            continue;
+        LLVMValueRef f =
+            region_run(&in, arena_printf(m->arena, "%s.%s", in.path, names[in.run->kind]));
+        set_attributes(m, f);
+        run[i] = address_number(m, f);
+    }
+    *out = (EntryCode){.run = run, .kernels = describe_kernels(m, &in)};
 }
 
 static void verify(const CpuModule *m)

@@ -8,7 +8,7 @@
 enum {
     /* LLVM takes time that grows as the square of the calls in one function. */
     CALLS_PER_PART = 64,
-    PART_PARAMS = 4
+    PART_PARAMS = 2
 };
 
 typedef struct Region {
@@ -16,7 +16,6 @@ typedef struct Region {
     LLVMContextRef context;
     LLVMBuilderRef builder;
     LLVMValueRef function, frame;
-    LLVMValueRef state, scratch; /* of the model */
     LLVMValueRef model;
     LLVMValueRef table; /* the pointers of the kernel that is being called */
     const EntryPlan
@@ -52,16 +51,6 @@ static LLVMValueRef pointer_at(const Region *r, LLVMValueRef base, int64_t offse
 {
     return LLVMBuildLoad2(r->builder, pointer_type(r), plus_bytes(r, base, i64_of(r, offset)),
                           "");
-}
-
-/* base + fixed + model * per_model, in bytes. */
-static LLVMValueRef model_part(const Region *r, LLVMValueRef base, int64_t fixed,
-                               int64_t per_model)
-{
-    LLVMValueRef p = fixed ? plus_bytes(r, base, i64_of(r, fixed)) : base;
-    if (!per_model)
-        return p;
-    return plus_bytes(r, p, LLVMBuildMul(r->builder, r->model, i64_of(r, per_model), ""));
 }
 
 static const Node *const_node(const EntryPlan *e, const Buffer *b)
@@ -129,48 +118,34 @@ static LLVMValueRef part_pointer(const Region *r, const Buffer *b)
     return plus_bytes(r, p, LLVMBuildMul(r->builder, round, i64_of(r, b->step), ""));
 }
 
+/* The memory that a space is, as a pointer in the frame, or in an array that the frame names. */
+static LLVMValueRef space_pointer(const Region *r, const Buffer *b)
+{
+    static const size_t field[] = {[BUF_STATE] = offsetof(HftacFrame, state),
+                                   [BUF_INPUT] = offsetof(HftacFrame, inputs),
+                                   [BUF_HYPER] = offsetof(HftacFrame, hypers),
+                                   [BUF_CLOCK] = offsetof(HftacFrame, clocks),
+                                   [BUF_SCALAR] = offsetof(HftacFrame, scalars),
+                                   [BUF_SEED] = offsetof(HftacFrame, seeds),
+                                   [BUF_SHARED] = offsetof(HftacFrame, shared),
+                                   [BUF_SCRATCH] = offsetof(HftacFrame, scratch),
+                                   [BUF_RESULT] = offsetof(HftacFrame, results),
+                                   [BUF_OUTPUT] = offsetof(HftacFrame, outputs)};
+    if (b->space == BUF_CONST)
+        return const_table(r, b);
+    LLVMValueRef p = pointer_at(r, r->frame, (int64_t)field[b->space]);
+    return b->space == BUF_INPUT || b->space == BUF_OUTPUT ? pointer_at(r, p, 8 * b->index) : p;
+}
+
 static LLVMValueRef buffer_pointer(const Region *r, const Buffer *b)
 {
     if (b->base)
         return part_pointer(r, b);
-    const int64_t per_model = b->per_model ? b->model_bytes : 0;
-    switch (b->space) {
-    case BUF_STATE:
-        return model_part(r, r->state, b->offset, 0);
-    case BUF_SCRATCH:
-        return model_part(r, r->scratch, b->offset, 0);
-    case BUF_SHARED:
-        return model_part(r, pointer_at(r, r->frame, offsetof(HftacFrame, shared)), b->offset,
-                          0);
-    case BUF_INPUT:
-        return model_part(
-            r,
-            pointer_at(r, pointer_at(r, r->frame, offsetof(HftacFrame, inputs)), 8 * b->index),
-            0, per_model);
-    case BUF_OUTPUT:
-        return model_part(
-            r,
-            pointer_at(r, pointer_at(r, r->frame, offsetof(HftacFrame, outputs)), 8 * b->index),
-            0, per_model);
-    case BUF_HYPER:
-        return model_part(r, pointer_at(r, r->frame, offsetof(HftacFrame, hypers)),
-                          8 * b->index, per_model);
-    case BUF_CLOCK:
-        return model_part(r, pointer_at(r, r->frame, offsetof(HftacFrame, clocks)),
-                          8 * b->index, per_model);
-    case BUF_SCALAR:
-        return model_part(r, pointer_at(r, r->frame, offsetof(HftacFrame, scalars)),
-                          8 * b->index, 0);
-    case BUF_SEED:
-        return model_part(r, pointer_at(r, r->frame, offsetof(HftacFrame, seeds)), 0,
-                          per_model);
-    case BUF_RESULT:
-        return model_part(r, pointer_at(r, r->frame, offsetof(HftacFrame, results)),
-                          8 * b->index, per_model);
-    case BUF_CONST:
-        return const_table(r, b);
-    }
-    diag_internal(NULL, "buffer %s is nowhere", b->name);
+    LLVMValueRef p = space_pointer(r, b);
+    p = b->offset ? plus_bytes(r, p, i64_of(r, b->offset)) : p;
+    if (!b->model_bytes)
+        return p;
+    return plus_bytes(r, p, LLVMBuildMul(r->builder, r->model, i64_of(r, b->model_bytes), ""));
 }
 
 /* The kernel's pointers go into the function's table; its work has one part. */
@@ -197,10 +172,10 @@ const char *region_loop_path(Arena *a, const char *path, const LoopPlan *loop)
     return arena_printf(a, "%s.%s", path, loop->body->graph->owner->name);
 }
 
-static void call_kernels(Region *r, const KernelCall *calls, int n);
+static void call_list(Region *r, const KernelCall *calls, const Step *list, int n);
 
 /* for (round = 0; round < count; round++) all kernels of the body. */
-static void call_loop(Region *r, const KernelCall *c)
+static void call_loop(Region *r, const KernelCall *c, const Step *step)
 {
     const EntryPlan *entry = r->entry;
     const char *path = r->path;
@@ -216,7 +191,7 @@ static void call_loop(Region *r, const KernelCall *c)
     r->round[r->depth] = round;
     r->entry = c->loop->body;
     r->path = region_loop_path(r->in->arena, path, c->loop);
-    call_kernels(r, c->body, c->loop->body->n_kernels);
+    call_list(r, c->body, step->list, step->n_list);
     LLVMValueRef next = LLVMBuildAdd(b, round, i64_of(r, 1), "");
     LLVMValueRef value[2] = {i64_of(r, 0), next};
     LLVMBasicBlockRef from[2] = {before, LLVMGetInsertBlock(b)};
@@ -229,13 +204,13 @@ static void call_loop(Region *r, const KernelCall *c)
     r->depth--;
 }
 
-static void call_each(Region *r, const KernelCall *calls, int n)
+static void call_each(Region *r, const KernelCall *calls, const Step *list, int n)
 {
     for (int i = 0; i < n; i++)
-        if (calls[i].loop)
-            call_loop(r, &calls[i]);
+        if (list[i].kind == STEP_LOOP)
+            call_loop(r, &calls[list[i].kernel], &list[i]);
         else
-            call_kernel(r, &calls[i]);
+            call_kernel(r, &calls[list[i].kernel]);
 }
 
 static LLVMValueRef end(Region *r)
@@ -255,10 +230,9 @@ static LLVMValueRef new_table(const Region *r)
 
 /* Some of the calls in a function of its own, which is told the model and the rounds of the loops
  * around. */
-static void call_part(Region *r, const KernelCall *calls, int n, int number)
+static void call_part(Region *r, const KernelCall *calls, const Step *list, int n, int number)
 {
-    LLVMValueRef arg[PART_PARAMS + HFTAC_MAX_LOOPS + 1] = {r->frame, r->state, r->scratch,
-                                                           r->model};
+    LLVMValueRef arg[PART_PARAMS + HFTAC_MAX_LOOPS + 1] = {r->frame, r->model};
     LLVMTypeRef type[PART_PARAMS + HFTAC_MAX_LOOPS + 1];
     const int n_args = PART_PARAMS + r->depth;
     for (int i = 0; i < n_args; i++) {
@@ -272,28 +246,28 @@ static void call_part(Region *r, const KernelCall *calls, int n, int number)
         r->in->module,
         arena_printf(r->in->arena, "%s.%d", LLVMGetValueName(r->function), number), made);
     LLVMSetLinkage(part.function, LLVMInternalLinkage);
-    LLVMValueRef *own[PART_PARAMS] = {&part.frame, &part.state, &part.scratch, &part.model};
+    LLVMValueRef *params[PART_PARAMS] = {&part.frame, &part.model};
     for (int i = 0; i < n_args; i++)
-        *(i < PART_PARAMS ? own[i] : &part.round[i - PART_PARAMS + 1]) =
+        *(i < PART_PARAMS ? params[i] : &part.round[i - PART_PARAMS + 1]) =
             LLVMGetParam(part.function, (unsigned)i);
     part.builder = LLVMCreateBuilderInContext(r->context);
     LLVMPositionBuilderAtEnd(part.builder,
                              LLVMAppendBasicBlockInContext(r->context, part.function, "entry"));
     part.table = new_table(&part);
-    call_each(&part, calls, n);
+    call_each(&part, calls, list, n);
     end(&part);
     r->in->set_attributes(r->in->context, part.function);
     LLVMBuildCall2(r->builder, made, part.function, arg, (unsigned)n_args, "");
 }
 
-static void call_kernels(Region *r, const KernelCall *calls, int n)
+static void call_list(Region *r, const KernelCall *calls, const Step *list, int n)
 {
     if (n <= CALLS_PER_PART) {
-        call_each(r, calls, n);
+        call_each(r, calls, list, n);
         return;
     }
     for (int i = 0, number = 0; i < n; i += CALLS_PER_PART, number++)
-        call_part(r, calls + i, n - i < CALLS_PER_PART ? n - i : CALLS_PER_PART, number);
+        call_part(r, calls, list + i, n - i < CALLS_PER_PART ? n - i : CALLS_PER_PART, number);
 }
 
 static void begin(Region *r, const RegionInput *in, const char *name)
@@ -311,8 +285,6 @@ static void begin(Region *r, const RegionInput *in, const char *name)
     LLVMPositionBuilderAtEnd(r->builder,
                              LLVMAppendBasicBlockInContext(r->context, r->function, "entry"));
     r->table = new_table(r);
-    r->state = pointer_at(r, r->frame, offsetof(HftacFrame, state));
-    r->scratch = pointer_at(r, r->frame, offsetof(HftacFrame, scratch));
     r->model = i64_of(r, 0);
 }
 
@@ -328,8 +300,7 @@ static void call_for_models(Region *r)
     LLVMBuildCondBr(b, LLVMBuildICmp(b, LLVMIntSLT, lo, hi, ""), loop, done);
     LLVMPositionBuilderAtEnd(b, loop);
     r->model = LLVMBuildPhi(b, i64_type(r), "b");
-    r->state = model_part(r, r->state, 0, in->plan->state_bytes);
-    call_kernels(r, in->calls, in->n);
+    call_list(r, in->calls, in->run->list, in->run->n_list);
     LLVMValueRef next = LLVMBuildAdd(b, r->model, i64_of(r, 1), "");
     LLVMBasicBlockRef last = LLVMGetInsertBlock(b); /* loops are blocks of their own */
     LLVMBuildCondBr(b, LLVMBuildICmp(b, LLVMIntSLT, next, hi, ""), loop, done);
@@ -341,10 +312,10 @@ static void call_for_models(Region *r)
 
 static void call_all(Region *r)
 {
-    if (r->in->per_model)
+    if (r->in->run->kind == STEP_MODELS)
         call_for_models(r);
     else
-        call_kernels(r, r->in->calls, r->in->n);
+        call_list(r, r->in->calls, r->in->run->list, r->in->run->n_list);
 }
 
 LLVMValueRef region_run(const RegionInput *in, const char *name)

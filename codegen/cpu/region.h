@@ -21,12 +21,11 @@ typedef struct RegionInput {
     Arena *arena;
     LLVMModuleRef module;
     const Plan *plan;
-    const EntryPlan *entry; /* that has the kernels: of an entry point, or of a loop's body */
-    const KernelCall *calls;
-    int n;
-    bool per_model;   /* for each model lo <= b < hi; else once */
-    int max_places;   /* of any of the kernels */
-    const char *path; /* of entry names, innermost last: "train.h.loop" */
+    const EntryPlan *entry;  /* that has the kernels: of an entry point, or of a loop's body */
+    const KernelCall *calls; /* by position among its kernels */
+    const Step *run;         /* SHARED: once; MODELS: for each model lo <= b < hi */
+    int max_places;          /* of any of the kernels */
+    const char *path;        /* of entry names, innermost last: "train.h.loop" */
     void (*set_attributes)(void *context,
                            LLVMValueRef function); /* of what is made besides the result */
     void *context;

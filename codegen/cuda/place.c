@@ -1,6 +1,5 @@
 /* Where values are, as text. */
 #include "codegen/cuda/cuda.h"
-#include "ir/run_value.h"
 
 /* A constant that is printed as a table. */
 struct CudaTable {
@@ -92,17 +91,15 @@ const char *cuda_buffer(Cuda *c, const Buffer *b)
         return arena_printf(c->arena, "((%s *)((u8 *)f.outputs[%d] + b * %lld))", type,
                             b->index, model);
     case BUF_HYPER:
-        return arena_printf(c->arena, "(f.hypers + b * %d + %d)", c->plan->module->n_hypers,
-                            b->index);
+        return arena_printf(c->arena, "(f.hypers + b * %lld + %d)", model / 8, b->index);
     case BUF_CLOCK:
-        return arena_printf(c->arena, "(f.clocks + b * %d + %d)", RUN_CLOCK_COUNT, b->index);
+        return arena_printf(c->arena, "(f.clocks + b * %lld + %d)", model / 8, b->index);
     case BUF_SCALAR:
         return arena_printf(c->arena, "(f.scalars + %d)", b->index);
     case BUF_SEED:
         return "((const i64 *)f.seeds + b)";
     case BUF_RESULT:
-        return arena_printf(c->arena, "(f.results + b * %d + %d)", c->plan->n_results,
-                            b->index);
+        return arena_printf(c->arena, "(f.results + b * %lld + %d)", model / 8, b->index);
     case BUF_CONST:
         return table_text(c, b);
     }

@@ -5,11 +5,11 @@
 #include "codegen/codegen.h"
 #include "codegen/cuda/cuda.h"
 
-static void print_kernels(Cuda *c, int first, int end);
+static void print_list(Cuda *c, const Step *list, int n);
 
 /* The body's kernels are run in order, in rounds; each knows the numbers of the rounds around it.
  */
-static void print_loop(Cuda *c, const Kernel *k, const char *name)
+static void print_loop(Cuda *c, const Kernel *k, const Step *step, const char *name)
 {
     const EntryPlan *outer = c->entry;
     const char *prefix = c->prefix;
@@ -20,7 +20,7 @@ static void print_loop(Cuda *c, const Kernel *k, const char *name)
     c->entry = k->loop->body;
     c->prefix = name;
     c->indent++;
-    print_kernels(c, 0, c->entry->n_kernels);
+    print_list(c, step->list, step->n_list);
     c->indent--;
     c->entry = outer;
     c->prefix = prefix;
@@ -28,10 +28,11 @@ static void print_loop(Cuda *c, const Kernel *k, const char *name)
     text_printf(c->out, "/* } of %s */\n\n", name);
 }
 
-static void print_kernel(Cuda *c, const Kernel *k, int number)
+static void print_kernel(Cuda *c, const Step *step)
 {
-    const char *name =
-        arena_printf(c->arena, "%s_k%d_%s", c->prefix, number, cuda_name(c->arena, k->name));
+    const Kernel *k = &c->entry->kernels[step->kernel];
+    const char *name = arena_printf(c->arena, "%s_k%d_%s", c->prefix, step->kernel,
+                                    cuda_name(c->arena, k->name));
     switch (k->kind) {
     case KERNEL_EXPR:
         cuda_print_function(c, k, NULL, name);
@@ -43,15 +44,20 @@ static void print_kernel(Cuda *c, const Kernel *k, int number)
         cuda_print_scatter(c, k, name);
         break;
     case KERNEL_LOOP:
-        print_loop(c, k, arena_printf(c->arena, "%s_k%d", c->prefix, number));
+        print_loop(c, k, step, arena_printf(c->arena, "%s_k%d", c->prefix, step->kernel));
         break;
     }
 }
 
-static void print_kernels(Cuda *c, int first, int end)
+/* A stream does what it is given in order, so a barrier between runs asks for nothing. */
+static void print_list(Cuda *c, const Step *list, int n)
 {
-    for (int i = first; i < end; i++)
-        print_kernel(c, &c->entry->kernels[i], i);
+    for (int i = 0; i < n; i++) {
+        if (step_is_run(&list[i]))
+            print_list(c, list[i].list, list[i].n_list);
+        else if (list[i].kind != STEP_BARRIER)
+            print_kernel(c, &list[i]);
+    }
 }
 
 /* The flags of guarded stores are set by whoever meets a value that is not finite, so first they
@@ -80,11 +86,10 @@ static void print_entry(Cuda *c, const EntryPlan *e)
 {
     c->entry = e;
     c->prefix = cuda_name(c->arena, e->graph->name);
-    text_printf(c->out, "/* ---- %s: %d kernels, %d of them shared ---- */\n\n", e->graph->name,
-                e->n_kernels, e->n_shared);
+    text_printf(c->out, "/* ---- %s: %d kernels ---- */\n\n", e->graph->name, e->n_kernels);
     text_printf(c->steps, "HF_ENTRY(%s)\n{\n    const i64 b = 0;\n    (void)b;\n", c->prefix);
     clear_flags(c, e);
-    print_kernels(c, 0, e->n_kernels);
+    print_list(c, e->steps, e->n_steps);
     text_add(c->steps, "}\n\n");
 }
 

@@ -149,7 +149,7 @@ static void start_schedule(Schedule *s)
         add_ready(s, i);
 }
 
-static const int *order_groups(Fuse *f, int *n, int *n_shared)
+static const int *order_groups(Fuse *f, int *n)
 {
     const size_t size = (size_t)f->n_groups + 1;
     Schedule s = {.f = f,
@@ -162,12 +162,9 @@ static const int *order_groups(Fuse *f, int *n, int *n_shared)
     for (int i = 0; i < f->n_groups; i++)
         alive += !f->groups[i].dead;
     start_schedule(&s);
-    for (int per_model = 0; per_model < 2; per_model++) {
+    for (int per_model = 0; per_model < 2; per_model++)
         for (int g; (g = next_group(&s, per_model != 0)) >= 0;)
             place_group(&s, g);
-        if (!per_model)
-            *n_shared = s.n;
-    }
     *n = s.n;
     if (s.n != alive)
         diag_internal(NULL, "plan: the kernels of @%s wait for each other", f->graph->name);
@@ -325,15 +322,15 @@ static void keep_shared(EntryPlan *e)
 {
     for (int i = 0; i < e->graph->n_nodes; i++) {
         Buffer *b = e->buffer[i];
-        if (b && b->space == BUF_SHARED && b->last >= e->n_shared)
-            b->last = e->n_kernels - 1;
+        if (b && b->space == BUF_SHARED && b->last >= 0 && e->kernels[b->last].per_model)
+            b->last = kernel_run_end(e, b->last) - 1;
     }
 }
 
 void vfuse_kernels(Fuse *f)
 {
     EntryPlan *e = f->entry;
-    const int *order = order_groups(f, &e->n_kernels, &e->n_shared);
+    const int *order = order_groups(f, &e->n_kernels);
     e->kernels = arena_array(f->arena, (size_t)e->n_kernels + 1, sizeof *e->kernels);
     for (int i = 0; i < e->n_kernels; i++)
         find_places(f, order[i]);
@@ -341,4 +338,5 @@ void vfuse_kernels(Fuse *f)
     for (int i = 0; i < e->n_kernels; i++)
         make_kernel(f, order[i], i, names);
     keep_shared(e);
+    plan_steps(e, f->arena);
 }

@@ -67,6 +67,7 @@ static void place_run_value(Buffer *b, const char *name)
     b->per_model = run_value_per_model(v);
     b->space = b->per_model ? BUF_CLOCK : BUF_SCALAR;
     b->index = b->per_model ? (int)v : (int)v - RUN_CLOCK_COUNT;
+    b->offset = 8 * b->index;
     b->model_bytes = b->per_model ? RUN_CLOCK_COUNT * 8 : 0;
 }
 
@@ -106,6 +107,7 @@ Buffer *place_leaf(const Fuse *f, const Node *n)
         b->name = n->attrs.leaf.name;
         b->index = (int)(module_hyper(m, b->name) - m->hypers);
         b->per_model = true;
+        b->offset = 8 * (int64_t)b->index;
         b->model_bytes = (int64_t)m->n_hypers * 8;
     } else if (data == LEAF_SCALAR) {
         place_run_value(b, n->attrs.leaf.name);
@@ -129,6 +131,7 @@ static Buffer *new_result(Fuse *f, const char *name)
     *b = buffer_of(name, BUF_RESULT, &t);
     b->per_model = true;
     b->index = e->n_results;
+    b->offset = 8 * (int64_t)b->index;
     e->results[e->n_results++] = name;
     return b;
 }

@@ -150,8 +150,6 @@ static void check_loops(Check *c)
         FAIL(c, "the vector axis of kernel %s is not innermost", k->name);
     if (k->n_stores == 0)
         FAIL(c, "kernel %s stores nothing", k->name);
-    if (k->per_model != (c->at >= c->entry->n_shared))
-        FAIL(c, "kernel %s is in the wrong region", k->name);
 }
 
 static void check_kernel(Check *c)
@@ -219,8 +217,9 @@ static void collect_lives(Check *c, Lives *l)
             const Buffer *b = v->external ? e->buffer[v->node->id] : NULL;
             const int at = b ? map_get(l->number, b) : -1;
             if (at >= 0)
-                l->v[at].last =
-                    b->space == BUF_SHARED && k >= e->n_shared ? e->n_kernels - 1 : k;
+                l->v[at].last = b->space == BUF_SHARED && c->kernel->per_model
+                                    ? kernel_run_end(e, k) - 1
+                                    : k;
         }
     }
 }
@@ -352,8 +351,9 @@ static void check_loop(Check *c, const Kernel *k)
     const LoopPlan *l = k->loop;
     Check in = *c;
     in.entry = l->body;
-    if (l->body->n_shared != (k->per_model ? 0 : l->body->n_kernels))
-        FAIL(c, "the body of loop %s lies in two regions", k->name);
+    for (int i = 0; i < l->body->n_kernels; i++)
+        if (l->body->kernels[i].per_model != k->per_model)
+            FAIL(c, "the body of loop %s lies in two regions", k->name);
     for (int i = 0; i < l->body->n_kernels; i++)
         for (int s = 0; s < l->body->kernels[i].n_stores; s++) {
             check_block(&in, l, l->body->kernels[i].stores[s].to);
@@ -395,9 +395,49 @@ static void list_stores(Check *c)
     }
 }
 
+/* ---- steps ---- */
+
+/* The list names the kernels from `*next` on, one after the other. */
+static void check_list(Check *c, const Step *list, int n, StepKind run, int *next)
+{
+    const EntryPlan *e = c->entry;
+    for (int i = 0; i < n; i++) {
+        const Step *s = &list[i];
+        if (s->kernel != *next || s->kernel >= e->n_kernels)
+            FAIL(c, "a step names kernel %d where %d is next", s->kernel, *next);
+        const Kernel *k = &e->kernels[(*next)++];
+        if (k->per_model != (run == STEP_MODELS))
+            FAIL(c, "kernel %s is in the wrong run", k->name);
+        if (s->kind != (k->loop ? STEP_LOOP : STEP_KERNEL))
+            FAIL(c, "the step of kernel %s is of another kind", k->name);
+        if (k->loop && (s->list != k->loop->body->steps || s->n_list != k->loop->body->n_steps))
+            FAIL(c, "the step of loop %s has another list than its body", k->name);
+    }
+}
+
+/* Runs with a barrier between each two, or the list of a loop's body; every kernel once. */
+static void check_steps(Check *c)
+{
+    const EntryPlan *e = c->entry;
+    int next = 0;
+    if (e->graph->owner)
+        check_list(c, e->steps, e->n_steps,
+                   e->n_kernels && e->kernels[0].per_model ? STEP_MODELS : STEP_SHARED, &next);
+    for (int i = 0; i < e->n_steps && !e->graph->owner; i++) {
+        const Step *s = &e->steps[i];
+        if (i % 2 ? s->kind != STEP_BARRIER : !step_is_run(s))
+            FAIL(c, "step %d is neither a run nor a barrier between two", i);
+        if (step_is_run(s))
+            check_list(c, s->list, s->n_list, s->kind, &next);
+    }
+    if (!c->wrong && next != e->n_kernels)
+        FAIL(c, "the steps name %d of %d kernels", next, e->n_kernels);
+}
+
 static void check_entry(Check *c)
 {
     const EntryPlan *e = c->entry;
+    check_steps(c);
     Lives lives = {.number = map_of_addresses(c->scratch)};
     lives.v = arena_array(c->scratch, (size_t)count_stores(e) + 1, sizeof *lives.v);
     c->visits = c->others = (VisitList){0};

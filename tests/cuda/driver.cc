@@ -201,8 +201,8 @@ static void copy_state(const Run *r)
             standin_fail(text(r->m, s->name), "a state of another size in the CUDA text");
         for (size_t b = 0; b < r->models; b++)
             for (size_t e = 0; e < s->bytes / size; e++)
-                memcpy(r->gpu.state + b * r->m->variant->state_bytes + (size_t)to->offset + e * size,
-                       r->cpu.state + b * r->m->variant->state_bytes + s->offset + stored_element(s, e) * size, size);
+                memcpy(r->gpu.state + b * s->model_bytes + (size_t)to->offset + e * size,
+                       r->cpu.state + b * s->model_bytes + s->offset + stored_element(s, e) * size, size);
     }
     memcpy(r->back.state, r->gpu.state, r->models * r->m->variant->state_bytes);
 }
@@ -215,7 +215,7 @@ static void make_near(const Run *r)
         if (s->shape.dtype != HFTAC_DT_F32)
             continue;
         for (size_t b = 0; b < r->models; b++) {
-            float *v = (float *)(r->near.state + b * r->m->variant->state_bytes + s->offset);
+            float *v = (float *)(r->near.state + b * s->model_bytes + s->offset);
             for (size_t e = 0; e < s->bytes / sizeof *v; e++)
                 v[e] *= 1 + (float)((int)(random_bits() % 65) - 32) * 0x1p-23f;
         }
@@ -268,9 +268,9 @@ static void compare_states(Run *r, const char *when)
         const HftacState *s = hft_model_state(r->m, i);
         const StandinState *gpu = find_state(text(r->m, s->name));
         for (size_t b = 0; b < r->models; b++) {
-            const size_t from = b * r->m->variant->state_bytes + s->offset;
+            const size_t from = b * s->model_bytes + s->offset;
             const unsigned char *a = r->cpu.state + from, *n = r->near.state + from,
-                                *g = r->gpu.state + b * r->m->variant->state_bytes + gpu->offset;
+                                *g = r->gpu.state + b * s->model_bytes + gpu->offset;
             Difference d = {};
             for (size_t e = 0; e < s->bytes / element_bytes(s->shape.dtype); e++)
                 note(&d, get(s->shape.dtype, a, stored_element(s, e)), get(s->shape.dtype, n, stored_element(s, e)),
@@ -369,10 +369,11 @@ static bool run_entry(Run *r, int which, const char *name)
 
 static void clear_metrics(const Run *r)
 {
-    for (uint32_t i = 0; i < r->m->variant->n_states; i++)
-        if (hft_model_state(r->m, i)->role == HFTAC_ROLE_METRIC)
-            for (size_t b = 0; b < r->models; b++)
-                memset(r->cpu.state + b * r->m->variant->state_bytes + hft_model_state(r->m, i)->offset, 0, hft_model_state(r->m, i)->bytes);
+    for (uint32_t i = 0; i < r->m->variant->n_states; i++) {
+        const HftacState *s = hft_model_state(r->m, i);
+        for (size_t b = 0; s->role == HFTAC_ROLE_METRIC && b < r->models; b++)
+            memset(r->cpu.state + b * s->model_bytes + s->offset, 0, s->bytes);
+    }
 }
 
 static void begin(Run *r, const Model *m)

@@ -53,11 +53,15 @@ typedef struct State {
     float b;
     float pad;
     int64_t seen;
-    double moment[2];
     int64_t step;
     double sum, weight;
 } State;
-static_assert(sizeof(State) <= BLOCK, "State");
+/* State lies model by model in the first half of the memory; the optimizer's, two doubles a
+ * model, side by side behind it: every state has a distance of its own. */
+enum {
+    MOMENTS = B * 64
+};
+static_assert(sizeof(State) == 64 && MOMENTS + B * 16 <= B * BLOCK, "State");
 
 #ifdef FAKE_IMPORT
 int fake_import(void);
@@ -72,7 +76,7 @@ __attribute__((constructor)) static void run_me(void)
 
 static State *state_of(const HftacFrame *f, int64_t b)
 {
-    return (State *)(f->state + b * BLOCK);
+    return (State *)f->state + b;
 }
 
 static int64_t find_fault(const HftacFrame *f, int64_t n)
@@ -338,35 +342,42 @@ __attribute__((visibility("hidden"), section(".rodata.fake"), aligned(64))) cons
                      .shape = F32(2, 3),
                      .layout = {1, 0},
                      .offset = offsetof(State, w),
+                     .model_bytes = sizeof(State),
                      .bytes = 24},
                     {.name = T(scale),
                      .shape = SCALAR(HFTAC_DT_F32),
                      .offset = offsetof(State, b),
+                     .model_bytes = sizeof(State),
                      .bytes = 4},
                     {.name = T(seen),
                      .shape = SCALAR(HFTAC_DT_I64),
                      .role = HFTAC_ROLE_BUFFER,
                      .offset = offsetof(State, seen),
+                     .model_bytes = sizeof(State),
                      .bytes = 8},
                     {.name = T(moment),
                      .shape = {HFTAC_DT_F64, 1, {2}},
                      .role = HFTAC_ROLE_OPTIM,
-                     .offset = offsetof(State, moment),
+                     .offset = MOMENTS,
+                     .model_bytes = 16,
                      .bytes = 16},
                     {.name = T(step),
                      .shape = SCALAR(HFTAC_DT_I64),
                      .role = HFTAC_ROLE_COUNTER,
                      .offset = offsetof(State, step),
+                     .model_bytes = sizeof(State),
                      .bytes = 8},
                     {.name = T(sum),
                      .shape = SCALAR(HFTAC_DT_F64),
                      .role = HFTAC_ROLE_METRIC,
                      .offset = offsetof(State, sum),
+                     .model_bytes = sizeof(State),
                      .bytes = 8},
                     {.name = T(weight),
                      .shape = SCALAR(HFTAC_DT_F64),
                      .role = HFTAC_ROLE_METRIC,
                      .offset = offsetof(State, weight),
+                     .model_bytes = sizeof(State),
                      .bytes = 8},
                 },
             .outputs =

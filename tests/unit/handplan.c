@@ -108,6 +108,7 @@ static Buffer *leaf_buffer(Maker *m, const Node *n)
         b->index =
             position(n->attrs.leaf.name, mod->hypers, mod->n_hypers, sizeof *mod->hypers);
         b->per_model = true;
+        b->offset = 8 * b->index;
         b->model_bytes = 8 * mod->n_hypers;
         break;
     case LEAF_SCALAR:
@@ -116,6 +117,7 @@ static Buffer *leaf_buffer(Maker *m, const Node *n)
         b = buffer_new(m, n->name, run_value_per_model(v) ? BUF_CLOCK : BUF_SCALAR, &n->type);
         b->per_model = run_value_per_model(v);
         b->index = b->per_model ? (int)v : (int)v - RUN_CLOCK_COUNT;
+        b->offset = 8 * b->index;
         b->model_bytes = b->per_model ? 8 * RUN_CLOCK_COUNT : 0;
         break;
     case LEAF_SEED:
@@ -183,6 +185,7 @@ static void plan_output(Maker *m, const Output *o, int *n_results, int *n_output
         b = buffer_new(m, o->name, result ? BUF_RESULT : BUF_OUTPUT, &o->value->type);
         b->per_model = true;
         b->index = result ? (*n_results)++ : (*n_outputs)++;
+        b->offset = result ? 8 * b->index : 0;
         b->model_bytes = result ? 8 * count_results(m->entry->graph) : b->bytes;
         if (result)
             b->dtype = DT_F64;
@@ -214,15 +217,14 @@ Plan *handplan(Arena *a, Module *mod, bool share)
     for (int i = 0; i < g->n_nodes; i++)
         if (op_info(g->nodes[i]->op)->kind == KIND_LEAF)
             m.entry->buffer[i] = leaf_buffer(&m, g->nodes[i]);
-    for (int shared = 1; shared >= 0; shared--) {
+    for (int shared = 1; shared >= 0; shared--)
         for (int i = 0; i < g->n_nodes; i++)
             if (needs_memory(g, g->nodes[i]) && !type_per_model(&g->nodes[i]->type) == shared)
                 materialise(&m, g->nodes[i]);
-        m.entry->n_shared = shared ? m.entry->n_kernels : m.entry->n_shared;
-    }
     int n_outputs = 0;
     for (int i = 0; i < g->n_outputs; i++)
         plan_output(&m, &g->outputs[i], &m.entry->n_results, &n_outputs);
+    plan_steps(m.entry, a);
     m.plan->n_results = m.entry->n_results;
     m.plan->scratch_bytes = m.entry->scratch_bytes = m.scratch;
     m.plan->shared_bytes = m.entry->shared_bytes = m.shared;

@@ -330,8 +330,8 @@ static void fill_states(Run *r)
         for (int i = 0; i < m->n_states; i++) {
             const State *s = &m->states[i];
             const int64_t n = count_of(&s->type);
-            unsigned char *p = r->frame.state + b * r->model->variant->state_bytes +
-                               hft_model_state(r->model, (uint32_t)i)->offset;
+            const HftacState *row = hft_model_state(r->model, (uint32_t)i);
+            unsigned char *p = r->frame.state + b * row->model_bytes + row->offset;
             double *bound = arena_array(r->arena, (size_t)n, sizeof(double));
             for (int64_t k = 0; k < n; k++) {
                 bound[k] = random_value(s->type.dtype);
@@ -408,8 +408,8 @@ static void compare_state(Run *r, const char *what, int b, const Output *o, cons
     const Module *m = r->module;
     const State *s = module_state(m, o->name);
     const int64_t n = count_of(&s->type);
-    const unsigned char *p = r->frame.state + b * r->model->variant->state_bytes +
-                             hft_model_state(r->model, (uint32_t)(s - m->states))->offset;
+    const HftacState *row = hft_model_state(r->model, (uint32_t)(s - m->states));
+    const unsigned char *p = r->frame.state + b * row->model_bytes + row->offset;
     double *got = arena_array(r->arena, (size_t)n, sizeof *got);
     for (int64_t i = 0; i < n; i++)
         got[i] = get(p, s->type.dtype, stored_at(s, i));

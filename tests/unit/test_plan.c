@@ -29,8 +29,8 @@ typedef struct Case {
     Arena *arena;
     Module *module;
     Plan *plan;
-    const EntryPlan *e; /* the first entry */
-    int failures;       /* before it */
+    EntryPlan *e; /* the first entry */
+    int failures; /* before it */
 } Case;
 
 static void show(const Case *c)
@@ -170,6 +170,14 @@ static const Kernel *kernel_of(const Case *c, const char *value)
             if (!strcmp(c->e->kernels[k].stores[s].value->name, value))
                 return &c->e->kernels[k];
     return NULL;
+}
+
+static int shared_count(const EntryPlan *e)
+{
+    int n = 0;
+    for (int k = 0; k < e->n_kernels; k++)
+        n += !e->kernels[k].per_model;
+    return n;
 }
 
 /* position of the kernel that stores to this place */
@@ -381,7 +389,8 @@ static void test_unchanged_state(void)
                             "state \"a\" %a\nresult \"s\" %r\nresult \"t\" %r\n"),
                        2);
     CHECK(writer_of(&c, "a") < 0, "a state that stays is not written");
-    CHECK(c.e->n_shared == 1 && c.e->n_results == 2, "%d shared kernels", c.e->n_shared);
+    CHECK(shared_count(c.e) == 1 && c.e->n_results == 2, "%d shared kernels",
+          shared_count(c.e));
     CHECK(c.e->kernels[c.e->n_kernels - 1].per_model,
           "each model gets its copy of a shared result");
     close_case(&c);
@@ -402,7 +411,7 @@ static void test_shared(void)
              "%u = mul %z, %e : f32[4, 5]\n"
              "output \"u\" %u\n"),
         2);
-    CHECK(c.e->n_shared == 1 && c.e->n_kernels == 3, "%d kernels", c.e->n_kernels);
+    CHECK(shared_count(c.e) == 1 && c.e->n_kernels == 3, "%d kernels", c.e->n_kernels);
     const Buffer *b = c.e->kernels[0].stores[0].to;
     CHECK(b->space == BUF_SHARED && b->last == c.e->n_kernels - 1, "alive to the end");
     CHECK(kernel_of(&c, "u")->kind == KERNEL_CONTRACT,
@@ -521,6 +530,35 @@ static void test_same_bytes(void)
     free(first);
 }
 
+static void expect_wrong(const Case *c, const char *says)
+{
+    const char *wrong = plan_check(c->plan, c->arena);
+    CHECK(wrong && strstr(wrong, says), "\"%s\" says not: %s", wrong ? wrong : "", says);
+}
+
+/* Steps that leave out a kernel, name one twice, in another order, or in the run of the others. */
+static void check_broken_steps(const Case *c)
+{
+    EntryPlan *e = c->e;
+    Step *run = &e->steps[e->n_steps - 1];
+    CHECK(step_is_run(run) && run->n_list > 1, "the last step is a run");
+    run->n_list--;
+    expect_wrong(c, "the steps name");
+    run->n_list++;
+    run->list[1].kernel--;
+    expect_wrong(c, "is next");
+    run->list[1].kernel++;
+    run->list[1].kind = STEP_LOOP;
+    expect_wrong(c, "another kind");
+    run->list[1].kind = STEP_KERNEL;
+    run->kind = STEP_SHARED;
+    expect_wrong(c, "wrong run");
+    run->kind = STEP_BARRIER;
+    expect_wrong(c, "neither a run nor a barrier");
+    run->kind = STEP_MODELS;
+    CHECK(!plan_check(c->plan, c->arena), "the plan holds again");
+}
+
 /* A broken plan is found. */
 static void test_checker(void)
 {
@@ -529,11 +567,13 @@ static void test_checker(void)
     CHECK(!plan_check(c.plan, c.arena), "the plan holds");
     const int p = writer_of(&c, "p");
     const Kernel saved = e->kernels[p];
-    e->kernels[p] = e->kernels[e->n_shared];
-    e->kernels[e->n_shared] = saved;
+    const int first = shared_count(e);
+    e->kernels[p] = e->kernels[first];
+    e->kernels[first] = saved;
     CHECK(plan_check(c.plan, c.arena) != NULL, "an update before its gradient is found");
-    e->kernels[e->n_shared] = e->kernels[p];
+    e->kernels[first] = e->kernels[p];
     e->kernels[p] = saved;
+    check_broken_steps(&c);
     Buffer *one = NULL;
     int found = 0;
     for (int k = 0; k < e->n_kernels; k++)
