@@ -67,6 +67,8 @@ if command -v zsh >/dev/null; then
         # _arguments gets one text per spelling of an option, and the operand.
         same "$program: zsh's options" "$(sed -n '/^complete/,$!p' "$pages/$program" | grep -oE "compgen -W '-[^']*'" | sed "s/compgen -W '//;s/'//" | wc -w)" \
             "$(zsh -fc "_arguments() { shift; print -l -- \"\$@\"; }; . $pages/_$program" | grep -cE '^\*?-')"
+        same "$program: zsh's operands" "$([ $program = hftac ] && echo a.hir model.hdl || echo model.so two words.so)" \
+            "$(zsh -fc "_arguments() { local g=\${\${@[-1]}#*-g }; eval print -- \${g//\\\"/}; }; . $pages/_$program" | tr ' ' '\n' | sort | tr '\n' ' ' | sed 's/ $//')"
     done
 fi
 echo "$passed passed, $failed failed"

@@ -118,6 +118,7 @@ static const Option rows[] = {
     {.name = "define",
      .letter = 'D',
      .kind = OPTION_LIST,
+     .named = true,
      .accepts = is_define,
      .needs = "NAME=VALUE",
      STORED(defines),

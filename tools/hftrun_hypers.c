@@ -119,12 +119,8 @@ static Spec parse_spec(const char *text, const hftac_array *a)
 static Spec *parse_specs(const Options *o, const hftac_array *a)
 {
     Spec *specs = allocate((size_t)o->specs.n, sizeof *specs);
-    for (int i = 0; i < o->specs.n; i++) {
+    for (int i = 0; i < o->specs.n; i++)
         specs[i] = parse_spec(o->specs.text[i], a);
-        for (int j = 0; j < i; j++)
-            if (specs[j].hyper == specs[i].hyper)
-                die(EXIT_USAGE, "--hyper %s is given twice", specs[i].name);
-    }
     return specs;
 }
 

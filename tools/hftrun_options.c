@@ -96,6 +96,7 @@ static const Option rows[] = {
      .group = training_group},
     {.name = "hyper",
      .kind = OPTION_LIST,
+     .named = true,
      STORED(specs),
      .argument = "NAME=LIST",
      .help = "a value for all models, or one for each: lr=1e-4,3e-4; or a range that is spread "

@@ -244,6 +244,16 @@ static void check_text(const Option *o, const char *name, const char *text)
         die_needs(name, o->needs, text);
 }
 
+/* Of a list of NAME=VALUE. */
+static void check_named(const Option *o, const char *name, const OptionList *list,
+                        const char *text)
+{
+    const size_t n = strcspn(text, "=");
+    for (int i = 0; i < list->n && o->named; i++)
+        if (strcspn(list->text[i], "=") == n && memcmp(list->text[i], text, n) == 0)
+            die(EXIT_USAGE, "%s %.*s is given twice", name, (int)n, text);
+}
+
 /* ---- One option ---- */
 
 /* The same option twice, or two that set the same field. */
@@ -288,6 +298,7 @@ static void store(Parser *r, int row, const char *name, const char *argument)
     case OPTION_LIST:
     case OPTION_FOLDERS:
         check_text(o, name, argument);
+        check_named(o, name, to, argument);
         append(to, argument, r->argc);
         return;
     case OPTION_NUMBER:

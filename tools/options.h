@@ -74,6 +74,8 @@ typedef struct Option {
     const char *(*word)(int i);
     /* A word of a choice that is not there yet is refused with this. */
     const char *later;
+    /* A list's texts are NAME=VALUE, with each NAME once. */
+    bool named;
     /* Of OPTION_TEXT and OPTION_LIST: whether the text will do; `needs` says what it must be. */
     bool (*accepts)(const char *text);
     const char *needs;

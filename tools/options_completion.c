@@ -201,10 +201,13 @@ static void print_zsh(const OptionTable *p)
         if (o->name)
             print_zsh_spelling(o, option_name(o, name), o->one_dash ? "=-" : "=");
     }
-    printf("        '1:%s:_files -g \"*.(", p->operand_name);
+    printf("        '1:%s:_files -g \"*.", p->operand_name);
     for (const char *s = p->suffixes; *s; s++)
-        putchar(*s == ',' ? '|' : *s);
-    printf(")\"'\n");
+        if (*s == ',')
+            printf(" *.");
+        else
+            putchar(*s);
+    printf("\"'\n");
 }
 
 void options_print_completion(const OptionTable *p, const char *shell)

@@ -108,6 +108,7 @@ static const Option rows[] = {
     {.name = "list",
      .letter = 'D',
      .kind = OPTION_LIST,
+     .named = true,
      .accepts = has_equals,
      .needs = "A=B",
      STORED(list),
@@ -260,6 +261,7 @@ static void test_mistakes(void)
     fails("a b", "one model, please; 'b' is a second");
     fails("--number 1 --number 1 m", "--number is given twice");
     fails("--number 1 -n 1 m", "-n is given twice");
+    fails("-Da=1 --list b=1 -D a=2 m", "-D a is given twice");
     fails("--text a --text=b m", "--text is given twice");
     fails("-word=a -word=b m", "-word is given twice");
     fails("--choice=red --constant m", "--choice and --constant exclude each other");
