@@ -9,6 +9,7 @@
 
 #include "ir/run_value.h"
 #include "ir/support/map.h"
+#include "ir/support/plain.h"
 #include "runtime/model_abi.h"
 
 typedef struct Section {
@@ -78,6 +79,7 @@ static uint32_t put(Writer *w, int tag, const void *row, size_t bytes)
     return at;
 }
 
+/* Texts are plain (runtime/plain.h), for programs print them; a source file's path need not be. */
 static HftacText put_text(Writer *w, const char *s)
 {
     Section *t = &w->section[HFTAC_SECTION_TEXT];
@@ -85,7 +87,8 @@ static HftacText put_text(Writer *w, const char *s)
         return 0;
     const HftacText at = (HftacText)t->bytes.len;
     t->row_bytes = 1;
-    text_addn(&t->bytes, s, strlen(s) + 1);
+    plain_add(&t->bytes, s);
+    text_addn(&t->bytes, "", 1);
     return at;
 }
 

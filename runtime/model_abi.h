@@ -108,7 +108,7 @@ typedef struct HftacSection {
 /* Tags.  A section stands at most once; one that is not there has no rows. */
 enum {
     HFTAC_SECTION_INFO = 1,  /* one HftacInfo */
-    HFTAC_SECTION_TEXT,      /* bytes; the first and the last are NUL */
+    HFTAC_SECTION_TEXT,      /* bytes; the first and the last are NUL; plain (plain.h) */
     HFTAC_SECTION_REALS,     /* double */
     HFTAC_SECTION_INPUTS,    /* HftacInput */
     HFTAC_SECTION_HYPERS,    /* HftacHyper */

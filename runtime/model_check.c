@@ -9,6 +9,7 @@
 
 #include "runtime/error.h"
 #include "runtime/model.h"
+#include "runtime/plain.h"
 
 enum {
     MAX_MODELS = 1 << 20,
@@ -80,6 +81,18 @@ static uint32_t count(const Check *c, int tag)
     return c->m->table[tag].n;
 }
 
+/* Programs print names and source places: no text commands a terminal. */
+static bool is_plain(const char *texts, size_t n)
+{
+    for (size_t i = 0; i < n;) {
+        const PlainPiece piece = hft_plain_piece(texts + i, n - i);
+        if (texts[i] && !piece.plain)
+            return false;
+        i += piece.bytes;
+    }
+    return true;
+}
+
 static bool read_sections(Check *c, const HftacModel *head)
 {
     const uint64_t all = (uint64_t)head->n_sections * head->section_bytes;
@@ -97,9 +110,11 @@ static bool read_sections(Check *c, const HftacModel *head)
     if (count(c, HFTAC_SECTION_INFO) != 1 || count(c, HFTAC_SECTION_VARIANTS) != 1 ||
         count(c, HFTAC_SECTION_CODE) < 1)
         return fault(c, "a section is missing");
-    return text->n && text->rows[0] == 0 && text->rows[text->n - 1] == 0
+    if (!text->n || text->rows[0] != 0 || text->rows[text->n - 1] != 0)
+        return fault(c, "its texts have no end");
+    return is_plain((const char *)text->rows, text->n)
                ? true
-               : fault(c, "its texts have no end");
+               : fault(c, "a text in it has characters that no terminal may be sent");
 }
 
 /* ---- rows ---- */

@@ -277,6 +277,16 @@ cp out said
 holds "no escape sequence of a file's name is sent" bash -c '[ -s said ] && ! grep -q "$(printf "\033")" said'
 expect 2 '\x1b]0;title\x07' "$hftrun" digits.so --train "$train" --hypers value.csv
 
+# ... nor of the path of a source file, which kernels and notes carry
+odd=$(printf 'e\033[31m\377vil') && mkdir "$odd" && cp whole.hdl "$odd/whole.hdl"
+expect 0 'e\x1b[31m\xffvil/whole.hdl:6:21: ' "$hftac" "$odd/whole.hdl" -o odd.so
+cp out said
+expect 0 'e\x1b[31m\xffvil/whole.hdl:6:21: ' "$hftrun" odd.so --info
+cat out >>said
+expect 0 'e\x1b[31m\xffvil/whole.hdl:' "$hftrun" odd.so --train 4.safetensors --profile
+cat out >>said
+holds "... is sent" bash -c '! grep -aq "$(printf "\033\|\377")" said'
+
 # ---- a table of many models is sorted, not inserted: 20,000 in a few seconds ----
 cat >many.hdl <<'H'
 hdl 1

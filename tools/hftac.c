@@ -171,6 +171,13 @@ static void check_memory(Compiler *c, const Plan *p)
             bytes, c->o.max_memory);
 }
 
+static void say_whole(const Graph *g)
+{
+    fprintf(stderr, "hftac: @%s takes whole batches only: ", g->name);
+    print_escaped(g->whole, stderr); /* it begins with a path */
+    fputc('\n', stderr);
+}
+
 static void say_counts(const Compiler *c, const Module *m)
 {
     int64_t n = 0;
@@ -183,8 +190,7 @@ static void say_counts(const Compiler *c, const Module *m)
             m->n_models, m->n_models == 1 ? "" : "s");
     for (int i = 0; i < m->n_graphs; i++)
         if (m->graphs[i]->whole)
-            fprintf(stderr, "hftac: @%s takes whole batches only: %s\n", m->graphs[i]->name,
-                    m->graphs[i]->whole);
+            say_whole(m->graphs[i]);
 }
 
 static bool wants_color(const Options *o)

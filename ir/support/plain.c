@@ -1,6 +1,8 @@
 /* Printing by pieces. */
 #include "ir/support/plain.h"
 
+#include <string.h>
+
 #include "runtime/plain.h"
 
 void plain_print(FILE *out, const char *s, size_t n, const char *instead)
@@ -9,6 +11,16 @@ void plain_print(FILE *out, const char *s, size_t n, const char *instead)
         const PlainPiece piece = hft_plain_piece(s + i, n - i);
         fputs(piece.plain || !instead ? piece.shown : instead, out);
         i += piece.bytes;
+    }
+}
+
+void plain_add(Text *out, const char *s)
+{
+    for (size_t left = strlen(s); left;) {
+        const PlainPiece piece = hft_plain_piece(s, left);
+        text_add(out, piece.shown);
+        s += piece.bytes;
+        left -= piece.bytes;
     }
 }
 

@@ -33,8 +33,9 @@ endforeach()
 fake_model(fake_model_needs LINK -Wl,--no-as-needed -lm)
 fake_model(fake_model_import DEFINE FAKE_IMPORT)
 fake_model(fake_model_runs DEFINE FAKE_CONSTRUCTOR)
+fake_model(fake_model_command DEFINE "FAKE_NAME=\"a\\033c\"")
 list(APPEND other_models $<TARGET_FILE:fake_model_needs> libraries $<TARGET_FILE:fake_model_import> symbols
-  $<TARGET_FILE:fake_model_runs> run)
+  $<TARGET_FILE:fake_model_runs> run $<TARGET_FILE:fake_model_command> terminal)
 
 set(runtime_tests ${here}/unit/test_runtime.c ${here}/unit/test_runtime_files.c ${here}/unit/test_runtime_data.c
   ${here}/unit/test_runtime_faults.c ${here}/unit/test_runtime_door.c ${here}/unit/test_runtime_headers.c
