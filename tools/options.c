@@ -21,7 +21,7 @@ enum {
 };
 
 typedef struct Parser {
-    const OptionTable *p;
+    const OptionTable *table;
     void *values;
     struct option *longs;
     char letters[2 * FIRST_ROW + 2]; /* getopt's: ":o:vq" */
@@ -95,36 +95,36 @@ const char *option_word(const Option *o, int i, size_t *length)
 /* ---- Slips ---- */
 
 /* `text` is the argument as it was given: "--trian=x", "-quite". */
-_Noreturn static void die_unknown(const OptionTable *p, const char *text)
+_Noreturn static void die_unknown(const OptionTable *table, const char *text)
 {
     char name[OPTION_NAME_BYTES];
     const size_t dashes = strspn(text, "-"), length = strcspn(text, "=");
     Nearest near = nearest_to(text + dashes, length - dashes);
-    for (int i = 0; i < p->n_options && near.length > 1; i++)
-        if (option_is_shown(&p->option[i]) && p->option[i].name)
-            nearest_try(&near, p->option[i].name, strlen(p->option[i].name), i);
+    for (int i = 0; i < table->n_options && near.length > 1; i++)
+        if (option_is_shown(&table->option[i]) && table->option[i].name)
+            nearest_try(&near, table->option[i].name, strlen(table->option[i].name), i);
     if (near.best >= 0)
         die(EXIT_USAGE, "unknown option '%.*s'; did you mean %s?", (int)length, text,
-            option_name(&p->option[near.best], name));
+            option_name(&table->option[near.best], name));
     die(EXIT_USAGE, "unknown option '%.*s'", (int)length, text);
 }
 
 /* getopt_long knows no long option `text`, or several that begin so. */
-_Noreturn static void die_long(const OptionTable *p, const char *text)
+_Noreturn static void die_long(const OptionTable *table, const char *text)
 {
     char several[MESSAGE_BYTES] = "", name[OPTION_NAME_BYTES];
     const size_t length = strcspn(text + 2, "=");
     size_t used = 0;
     int n = 0;
-    for (int i = 0; i < p->n_options && used < sizeof several; i++) {
-        const Option *o = &p->option[i];
+    for (int i = 0; i < table->n_options && used < sizeof several; i++) {
+        const Option *o = &table->option[i];
         if (option_is_shown(o) && o->name && strncmp(o->name, text + 2, length) == 0)
             used += (size_t)snprintf(several + used, sizeof several - used, "%s%s",
                                      n++ ? ", " : "", option_name(o, name));
     }
     if (n > 1)
         die(EXIT_USAGE, "'--%.*s' may be any of %s", (int)length, text + 2, several);
-    die_unknown(p, text);
+    die_unknown(table, text);
 }
 
 /* ---- Arguments to values ---- */
@@ -259,14 +259,14 @@ static void check_named(const Option *o, const char *name, const OptionList *lis
 /* The same option twice, or two that set the same field. */
 static void check_repeat(const Parser *r, int row, const char *name)
 {
-    const Option *o = &r->p->option[row];
+    const Option *o = &r->table->option[row];
     char other_name[OPTION_NAME_BYTES];
     if (option_is_list(o) || o->repeat == REPEAT_LAST || o->size == 0)
         return;
     if (r->given[row] && option_has_argument(o))
         die(EXIT_USAGE, "%s is given twice", name);
-    for (int i = 0; i < r->p->n_options; i++) {
-        const Option *other = &r->p->option[i];
+    for (int i = 0; i < r->table->n_options; i++) {
+        const Option *other = &r->table->option[i];
         if (i != row && r->given[i] && other->size && other->offset == o->offset &&
             other->repeat != REPEAT_LAST)
             die(EXIT_USAGE, "%s and %s exclude each other", option_name(other, other_name),
@@ -277,7 +277,7 @@ static void check_repeat(const Parser *r, int row, const char *name)
 /* `name` is the option as it was written, `argument` NULL where it has none. */
 static void store(Parser *r, int row, const char *name, const char *argument)
 {
-    const Option *o = &r->p->option[row];
+    const Option *o = &r->table->option[row];
     void *to = (char *)r->values + o->offset;
     check_repeat(r, row, name);
     r->given[row] = true;
@@ -317,7 +317,7 @@ static void store(Parser *r, int row, const char *name, const char *argument)
         parse_words(o, name, argument, to);
         return;
     case OPTION_ACTION:
-        o->act(r->p, argument);
+        o->act(r->table, argument);
         stdout_end();
     case OPTION_LATER:
         die(EXIT_USAGE, "%s is not there yet", name);
@@ -336,17 +336,17 @@ _Noreturn static void die_superfluous(const char *name)
 
 /* ---- getopt's arrays and answers ---- */
 
-static int row_of_letter(const OptionTable *p, int letter)
+static int row_of_letter(const OptionTable *table, int letter)
 {
-    for (int i = 0; i < p->n_options; i++)
-        if (p->option[i].letter == letter)
+    for (int i = 0; i < table->n_options; i++)
+        if (table->option[i].letter == letter)
             return i;
     return -1;
 }
 
-static int row_of_value(const OptionTable *p, int value)
+static int row_of_value(const OptionTable *table, int value)
 {
-    return value >= FIRST_ROW ? value - FIRST_ROW : row_of_letter(p, value);
+    return value >= FIRST_ROW ? value - FIRST_ROW : row_of_letter(table, value);
 }
 
 static void add_letter(Parser *r, char letter, bool argument)
@@ -359,7 +359,7 @@ static void add_letter(Parser *r, char letter, bool argument)
 
 static void make_arrays(Parser *r)
 {
-    const int n = r->p->n_options;
+    const int n = r->table->n_options;
     r->longs = calloc((size_t)n + 1, sizeof *r->longs);
     r->given = calloc((size_t)n, sizeof *r->given);
     if (!r->longs || !r->given)
@@ -367,7 +367,7 @@ static void make_arrays(Parser *r)
     strcpy(r->letters, ":"); /* no messages of getopt's, and ':' for a missing argument */
     struct option *next = r->longs;
     for (int i = 0; i < n; i++) {
-        const Option *o = &r->p->option[i];
+        const Option *o = &r->table->option[i];
         const bool argument = option_has_argument(o);
         if (o->name)
             *next++ = (struct option){o->name, argument, NULL, FIRST_ROW + i};
@@ -383,12 +383,12 @@ static void read_word(Parser *r, int letter)
 {
     const char *text = optarg && optarg == r->argv[optind - 1] + 2 ? r->argv[optind - 1] : NULL;
     if (!text)
-        die_unknown(r->p, (char[]){'-', (char)letter, 0});
+        die_unknown(r->table, (char[]){'-', (char)letter, 0});
     char name[OPTION_NAME_BYTES];
     const char *word = text + 1;
     const size_t n = strcspn(word, "=");
-    for (int i = 0; i < r->p->n_options; i++) {
-        const Option *o = &r->p->option[i];
+    for (int i = 0; i < r->table->n_options; i++) {
+        const Option *o = &r->table->option[i];
         if (!o->one_dash || strlen(o->name) != n || memcmp(o->name, word, n) != 0)
             continue;
         option_name(o, name);
@@ -399,7 +399,7 @@ static void read_word(Parser *r, int letter)
         store(r, i, name, word[n] ? word + n + 1 : NULL);
         return;
     }
-    die_unknown(r->p, text);
+    die_unknown(r->table, text);
 }
 
 /* getopt has just stopped at something it does not know: the argument that it stands in. */
@@ -414,12 +414,12 @@ static const char *unknown_text(const Parser *r)
 static void read_option(Parser *r, int got)
 {
     const int value = got == '?' || got == ':' ? optopt : got;
-    const int row = row_of_value(r->p, value);
+    const int row = row_of_value(r->table, value);
     char name[OPTION_NAME_BYTES];
     if (got == '?' && value < FIRST_ROW && value)
-        die_unknown(r->p, unknown_text(r));
+        die_unknown(r->table, unknown_text(r));
     if (got == '?' && !value)
-        die_long(r->p, unknown_text(r));
+        die_long(r->table, unknown_text(r));
     if (row < 0) {
         read_word(r, value);
         return;
@@ -427,7 +427,7 @@ static void read_option(Parser *r, int got)
     if (value < FIRST_ROW)
         snprintf(name, sizeof name, "-%c", value);
     else
-        option_name(&r->p->option[row], name);
+        option_name(&r->table->option[row], name);
     if (got == '?')
         die_superfluous(name);
     if (got == ':')
@@ -435,9 +435,9 @@ static void read_option(Parser *r, int got)
     store(r, row, name, optarg);
 }
 
-const char *options_parse(const OptionTable *p, int argc, char **argv, void *values)
+const char *options_parse(const OptionTable *table, int argc, char **argv, void *values)
 {
-    Parser r = {.p = p, .values = values, .argc = argc, .argv = argv};
+    Parser r = {.table = table, .values = values, .argc = argc, .argv = argv};
     make_arrays(&r);
     optind = 0; /* glibc: begin anew */
     for (int got; (got = getopt_long(argc, argv, r.letters, r.longs, NULL)) != -1;)
@@ -445,8 +445,9 @@ const char *options_parse(const OptionTable *p, int argc, char **argv, void *val
     free(r.longs);
     free(r.given);
     if (optind >= argc)
-        die(EXIT_USAGE, "no %s", p->operand_name);
+        die(EXIT_USAGE, "no %s", table->operand_name);
     if (optind + 1 < argc)
-        die(EXIT_USAGE, "one %s, please; '%s' is a second", p->operand_name, argv[optind + 1]);
+        die(EXIT_USAGE, "one %s, please; '%s' is a second", table->operand_name,
+            argv[optind + 1]);
     return argv[optind];
 }

@@ -79,7 +79,7 @@ typedef struct Option {
     /* Of OPTION_TEXT and OPTION_LIST: whether the text will do; `needs` says what it must be. */
     bool (*accepts)(const char *text);
     const char *needs;
-    void (*act)(const OptionTable *p, const char *argument);
+    void (*act)(const OptionTable *table, const char *argument);
     /* What stands for the argument in --help: "N". */
     const char *argument;
     /* What it does: no capital, no full stop.  NULL: a hidden option. */
@@ -131,18 +131,18 @@ struct OptionTable {
 
 /* Reads the options into `values`, the struct that the table's offsets are of, and returns the
  * operand (the only one).  Ends the program after an action, and with exit code 2 on mistakes. */
-const char *options_parse(const OptionTable *p, int argc, char **argv, void *values);
+const char *options_parse(const OptionTable *table, int argc, char **argv, void *values);
 void option_list_free(OptionList *list);
 
 /* ---- What the table is printed as (options_print.c, options_completion.c) ---- */
 
-void options_print_help(const OptionTable *p, const char *unused);
-void options_print_version(const OptionTable *p, const char *unused);
+void options_print_help(const OptionTable *table, const char *unused);
+void options_print_version(const OptionTable *table, const char *unused);
 /* The file `template` with its line `@OPTIONS@` replaced by the options and `@EXIT_STATUS@` by the
  * exit codes, in the man macros. */
-void options_print_man(const OptionTable *p, const char *template);
+void options_print_man(const OptionTable *table, const char *template);
 /* `shell` is bash or zsh. */
-void options_print_completion(const OptionTable *p, const char *shell);
+void options_print_completion(const OptionTable *table, const char *shell);
 
 /* ---- Questions to a row ---- */
 

@@ -78,12 +78,12 @@ static void print_bash_argument(const Option *o)
 }
 
 /* "-o --output= --json"; bash puts no space behind '='. */
-static void print_bash_names(const OptionTable *p)
+static void print_bash_names(const OptionTable *table)
 {
     char name[OPTION_NAME_BYTES];
     const char *space = "";
-    for (int i = 0; i < p->n_options; i++) {
-        const Option *o = &p->option[i];
+    for (int i = 0; i < table->n_options; i++) {
+        const Option *o = &table->option[i];
         if (!option_is_shown(o))
             continue;
         if (o->letter) {
@@ -96,11 +96,11 @@ static void print_bash_names(const OptionTable *p)
     }
 }
 
-static void print_bash(const OptionTable *p)
+static void print_bash(const OptionTable *table)
 {
-    printf("# bash completion for %s, made by `%s --print-completion=bash`\n", p->name,
-           p->name);
-    printf("_%s()\n{\n", p->name);
+    printf("# bash completion for %s, made by `%s --print-completion=bash`\n", table->name,
+           table->name);
+    printf("_%s()\n{\n", table->name);
     printf("    local cur=${COMP_WORDS[COMP_CWORD]} option=${COMP_WORDS[COMP_CWORD-1]}\n"
            "    if [[ $cur == = ]]; then cur=\n"
            "    elif [[ $option == = ]]; then option=${COMP_WORDS[COMP_CWORD-2]}; fi\n"
@@ -108,12 +108,12 @@ static void print_bash(const OptionTable *p)
            "    [[ $cur == *,* ]] && before=${cur%%,*},\n"
            "    COMPREPLY=()\n"
            "    case $option in\n");
-    for (int i = 0; i < p->n_options; i++)
-        print_bash_argument(&p->option[i]);
+    for (int i = 0; i < table->n_options; i++)
+        print_bash_argument(&table->option[i]);
     printf("    *)\n"
            "        if [[ $cur == -* ]]; then\n"
            "            mapfile -t COMPREPLY < <(compgen -W '");
-    print_bash_names(p);
+    print_bash_names(table);
     printf("' -- \"$cur\")\n"
            "            [[ ${#COMPREPLY[@]} == 1 && ${COMPREPLY[0]} == *= ]] && compopt -o "
            "nospace\n"
@@ -122,7 +122,7 @@ static void print_bash(const OptionTable *p)
            "            local file\n"
            "            while IFS= read -r file; do\n"
            "                case $file in *.");
-    for (const char *s = p->suffixes; *s; s++)
+    for (const char *s = table->suffixes; *s; s++)
         if (*s == ',')
             printf("|*.");
         else
@@ -133,7 +133,7 @@ static void print_bash(const OptionTable *p)
            "    esac\n"
            "}\n"
            "complete -F _%s %s\n",
-           p->name, p->name);
+           table->name, table->name);
 }
 
 /* ---- zsh ---- */
@@ -186,14 +186,14 @@ static void print_zsh_spelling(const Option *o, const char *spelling, const char
     printf("' \\\n");
 }
 
-static void print_zsh(const OptionTable *p)
+static void print_zsh(const OptionTable *table)
 {
     char name[OPTION_NAME_BYTES];
     printf("#compdef %s\n# zsh completion for %s, made by `%s --print-completion=zsh`\n"
            "_arguments -S \\\n",
-           p->name, p->name, p->name);
-    for (int i = 0; i < p->n_options; i++) {
-        const Option *o = &p->option[i];
+           table->name, table->name, table->name);
+    for (int i = 0; i < table->n_options; i++) {
+        const Option *o = &table->option[i];
         if (!option_is_shown(o))
             continue;
         if (o->letter)
@@ -201,8 +201,8 @@ static void print_zsh(const OptionTable *p)
         if (o->name)
             print_zsh_spelling(o, option_name(o, name), o->one_dash ? "=-" : "=");
     }
-    printf("        '1:%s:_files -g \"*.", p->operand_name);
-    for (const char *s = p->suffixes; *s; s++)
+    printf("        '1:%s:_files -g \"*.", table->operand_name);
+    for (const char *s = table->suffixes; *s; s++)
         if (*s == ',')
             printf(" *.");
         else
@@ -210,12 +210,12 @@ static void print_zsh(const OptionTable *p)
     printf("\"'\n");
 }
 
-void options_print_completion(const OptionTable *p, const char *shell)
+void options_print_completion(const OptionTable *table, const char *shell)
 {
     if (!strcmp(shell, "bash"))
-        print_bash(p);
+        print_bash(table);
     else if (!strcmp(shell, "zsh"))
-        print_zsh(p);
+        print_zsh(table);
     else
         die(EXIT_USAGE, "--print-completion is bash or zsh, not '%s'", shell);
 }

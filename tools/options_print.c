@@ -88,10 +88,10 @@ static void print_row(const Option *o)
     putchar('\n');
 }
 
-static void print_exit_codes(const OptionTable *p)
+static void print_exit_codes(const OptionTable *table)
 {
     int column = printf("Exit codes:");
-    for (const ExitCode *e = p->exit_codes; e->code; e++) {
+    for (const ExitCode *e = table->exit_codes; e->code; e++) {
         char text[TEXT_BYTES];
         snprintf(text, sizeof text, "%s %s%s", e->code, e->meaning, e[1].code ? "," : ".");
         column = print_wrapped(text, column, 0);
@@ -99,15 +99,15 @@ static void print_exit_codes(const OptionTable *p)
     putchar('\n');
 }
 
-void options_print_help(const OptionTable *p, const char *unused)
+void options_print_help(const OptionTable *table, const char *unused)
 {
     (void)unused;
     const char *group = "";
-    printf("Usage: %s [options] %s\n", p->name, p->operand);
-    print_wrapped(p->summary, 0, 0);
+    printf("Usage: %s [options] %s\n", table->name, table->operand);
+    print_wrapped(table->summary, 0, 0);
     putchar('\n');
-    for (int i = 0; i < p->n_options; i++) {
-        const Option *o = &p->option[i];
+    for (int i = 0; i < table->n_options; i++) {
+        const Option *o = &table->option[i];
         if (!option_is_shown(o))
             continue;
         if (strcmp(group, o->group) != 0)
@@ -115,19 +115,19 @@ void options_print_help(const OptionTable *p, const char *unused)
         group = o->group;
         print_row(o);
     }
-    for (const char *const *note = p->notes; *note; note++) {
+    for (const char *const *note = table->notes; *note; note++) {
         putchar('\n');
         print_wrapped(*note, 0, 0);
         putchar('\n');
     }
     putchar('\n');
-    print_exit_codes(p);
+    print_exit_codes(table);
 }
 
-void options_print_version(const OptionTable *p, const char *unused)
+void options_print_version(const OptionTable *table, const char *unused)
 {
     (void)unused;
-    printf("%s " HFTAC_VERSION "\n", p->name);
+    printf("%s " HFTAC_VERSION "\n", table->name);
 }
 
 /* ---- The man page ---- */
@@ -168,11 +168,11 @@ static void print_roff_row(const Option *o)
     printf(".\n");
 }
 
-static void print_roff_options(const OptionTable *p)
+static void print_roff_options(const OptionTable *table)
 {
     const char *group = "";
-    for (int i = 0; i < p->n_options; i++) {
-        const Option *o = &p->option[i];
+    for (int i = 0; i < table->n_options; i++) {
+        const Option *o = &table->option[i];
         if (!option_is_shown(o))
             continue;
         if (strcmp(group, o->group) != 0)
@@ -182,18 +182,18 @@ static void print_roff_options(const OptionTable *p)
     }
 }
 
-static void print_roff_notes(const OptionTable *p)
+static void print_roff_notes(const OptionTable *table)
 {
-    for (const char *const *note = p->notes; *note; note++) {
+    for (const char *const *note = table->notes; *note; note++) {
         printf(".PP\n");
         print_roff(*note);
         putchar('\n');
     }
 }
 
-static void print_roff_exit_codes(const OptionTable *p)
+static void print_roff_exit_codes(const OptionTable *table)
 {
-    for (const ExitCode *e = p->exit_codes; e->code; e++) {
+    for (const ExitCode *e = table->exit_codes; e->code; e++) {
         printf(".TP\n\\fB");
         print_roff(e->code);
         printf("\\fR\n");
@@ -202,20 +202,20 @@ static void print_roff_exit_codes(const OptionTable *p)
     }
 }
 
-void options_print_man(const OptionTable *p, const char *template)
+void options_print_man(const OptionTable *table, const char *template)
 {
     char line[TEXT_BYTES];
     FILE *f = fopen(template, "re");
     while (f && fgets(line, sizeof line, f)) {
         if (!strcmp(line, "@OPTIONS@\n"))
-            print_roff_options(p);
+            print_roff_options(table);
         else if (!strcmp(line, "@NOTES@\n"))
-            print_roff_notes(p);
+            print_roff_notes(table);
         else if (!strcmp(line, "@EXIT_STATUS@\n"))
-            print_roff_exit_codes(p);
+            print_roff_exit_codes(table);
         else if (!strcmp(line, "@TITLE@\n"))
-            printf(".TH %s 1 \"\" \"%s " HFTAC_VERSION "\" \"User Commands\"\n", p->name,
-                   p->name);
+            printf(".TH %s 1 \"\" \"%s " HFTAC_VERSION "\" \"User Commands\"\n", table->name,
+                   table->name);
         else
             fputs(line, stdout);
     }
