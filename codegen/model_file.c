@@ -171,7 +171,7 @@ static void put_outputs(Writer *w)
         const Output *o = &g->outputs[i];
         if (o->kind != OUT_TENSOR)
             continue;
-        const Type *t = o->seen ? o->seen : &o->value->type;
+        const Type *t = o->host_type ? o->host_type : &o->value->type;
         const int axis = batch_axis(w->module, &t->shape);
         const HftacOutput row = {.name = put_text(w, o->name),
                                  .batch_axis = axis,

@@ -64,8 +64,13 @@ EntryKind entry_find(const char *text)
 const char *module_stage_text(ModuleStage s)
 {
     static const char *const texts[N_MODULE_STAGES] = {
-        [MODULE_IR] = "ir",         [MODULE_GRAD] = "grad",   [MODULE_MASKED] = "masked",
-        [MODULE_SIMPLE] = "simple", [MODULE_FUSED] = "fused", [MODULE_LOWERED] = "lowered",
+        [MODULE_IR] = "ir",
+        [MODULE_GRAD] = "grad",
+        [MODULE_MASKED] = "masked",
+        [MODULE_SIMPLE] = "simple",
+        [MODULE_FUSED] = "fused",
+        [MODULE_LOWERED] = "lowered",
+        [MODULE_PREPARED] = "prepared",
     };
     return texts[s];
 }

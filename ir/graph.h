@@ -49,12 +49,13 @@ EntryKind entry_find(const char *text);
 
 /* The pass that a module has been through last; each needs the ones before it. */
 typedef enum ModuleStage {
-    MODULE_IR,      /* as the frontend leaves it */
-    MODULE_GRAD,    /* autodiff */
-    MODULE_MASKED,  /* mask_batch */
-    MODULE_SIMPLE,  /* simplify */
-    MODULE_FUSED,   /* hfuse */
-    MODULE_LOWERED, /* lower */
+    MODULE_IR,       /* as the frontend leaves it */
+    MODULE_GRAD,     /* autodiff */
+    MODULE_MASKED,   /* mask_batch */
+    MODULE_SIMPLE,   /* simplify */
+    MODULE_FUSED,    /* hfuse */
+    MODULE_LOWERED,  /* lower */
+    MODULE_PREPARED, /* prepare */
     N_MODULE_STAGES
 } ModuleStage;
 
@@ -193,9 +194,9 @@ typedef struct Output {
     OutputKind kind;
     const char *name;
     Node *value, *value2;
-    /* OUT_TENSOR in a plan: what the host sees, if value is the same memory in another shape;
+    /* OUT_TENSOR after prepare: what the host sees, if value is the same memory in another shape;
      * or NULL. */
-    const Type *seen;
+    const Type *host_type;
     /* OUT_STATE of reals: an element whose new value is not finite keeps its old one, and the
      * host is told. */
     bool guarded;

@@ -105,6 +105,10 @@ static void print_output(Text *out, const Output *o)
     text_printf(out, "%s ", output_kind_text(o->kind));
     text_quoted(out, o->name);
     text_printf(out, " %%%s%s", o->value->name, o->guarded ? " guarded" : "");
+    if (o->host_type) {
+        text_add(out, " as ");
+        print_type(out, o->host_type, NULL);
+    }
 }
 
 static void indent(Text *out, int depth)

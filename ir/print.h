@@ -13,7 +13,7 @@
  *     result "loss" %loss
  *     ok "ok" %ok.1                           and factor, cause, next, stack
  *     state "fc1.weight" %fc1.weight.next
- *     output "probs" %probs
+ *     output "probs" %probs                  `as f32[8 | 32, 10]` if the host sees another shape
  *     fault "label" %label.at, %label.bad input="label" lo=0 hi=10 ignore=-100
  *   }
  *

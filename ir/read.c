@@ -442,6 +442,14 @@ static bool read_fault(Reader *r, const Graph *g, Output *o)
     return true;
 }
 
+static bool read_host_type(Reader *r, Output *o)
+{
+    bool marked[MAX_RANK];
+    Type *type = arena_alloc(r->arena, sizeof *type);
+    o->host_type = type;
+    return reader_expect(r, "as") && read_type(r, type, marked);
+}
+
 static bool read_output(Reader *r, Graph *g)
 {
     Output o = {.loc = reader_line_range(r)};
@@ -463,6 +471,8 @@ static bool read_output(Reader *r, Graph *g)
             return false;
         o.guarded = true;
     }
+    if (o.kind == OUT_TENSOR && !reader_at_line_end(r) && !read_host_type(r, &o))
+        return false;
     graph_add_output(g, &o);
     return reader_line_end(r);
 }

@@ -252,6 +252,18 @@ static const char *check_state_output(Check *c, const Output *o)
     return NULL;
 }
 
+static const char *check_tensor_output(const Check *c, const Output *o)
+{
+    const Type *value = &o->value->type, *host = o->host_type ? o->host_type : value;
+    if (host->shape.rank > MAX_STORED_RANK)
+        return fail_output(c, o, "has too many axes for an output");
+    if (host->dtype != value->dtype || host->models.lo != value->models.lo ||
+        host->models.hi != value->models.hi ||
+        shape_count(&host->shape) != shape_count(&value->shape))
+        return fail_output(c, o, "its value is not what the host sees in another shape");
+    return NULL;
+}
+
 static const char *check_output(Check *c, const Output *o)
 {
     if (!in_graph(c->graph, o->value))
@@ -274,9 +286,7 @@ static const char *check_output(Check *c, const Output *o)
         return is_scalar_of(o->value, DT_F64) ? NULL
                                               : fail_output(c, o, "a result must be f64[]");
     case OUT_TENSOR:
-        return o->value->type.shape.rank <= MAX_STORED_RANK
-                   ? NULL
-                   : fail_output(c, o, "has too many axes for an output");
+        return check_tensor_output(c, o);
     case OUT_NEXT:
     case OUT_STACK:
         return NULL;

@@ -28,6 +28,10 @@ void hfuse(Module *m, int n_models, const Target *t);
  * inserts layout nodes where a contraction's vector operand is not contiguous. */
 void lower(Module *m, const Target *t);
 
+/* The last edits before the plan, which makes none: reductions keep their axes and go along
+ * memory, outputs are stored in the shape that they are computed in. */
+void prepare(Module *m);
+
 typedef struct Pass {
     const char *name;
     ModuleStage stage; /* Module.stage after it */

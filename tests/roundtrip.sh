@@ -24,6 +24,10 @@ for sample in "$root"/samples/*.hdl; do
         "$hftac" -q -w -B 3 --emit=$stage -o b.hir a.hir || failed=$((failed + 1))
         same "$name: read(print(g)) at stage $stage" a.hir b.hir
     done
+    # The text after the last pass makes the same kernels.
+    "$hftac" -q -w -B 3 --dump-after=prepare --emit=lowered -o a.txt "$sample" >a.hir || failed=$((failed + 1))
+    "$hftac" -q -w -B 3 --emit=lowered -o b.txt a.hir || failed=$((failed + 1))
+    same "$name: kernels of the text after prepare" a.txt b.txt
     "$hftac" -q -w --emit=hdl -o printed.hdl "$sample" || failed=$((failed + 1))
     "$hftac" -q -w -I "$root/samples" --emit=ir -o a.hir printed.hdl || failed=$((failed + 1))
     "$hftac" -q -w --emit=ir -o b.hir "$sample" || failed=$((failed + 1))

@@ -2,14 +2,12 @@
  *
  * plan_build goes over one graph at a time:
  *
- *   vfuse_prepare  reductions keep their axes (so that kernels over rows can store them), dead
- *   nodes go
  *   vfuse_choose   which values are stored: results, contractions with the elementwise chain
- *   behind them, reductions,
- *                  operands that must lie in memory, and what is expensive to compute again
+ *                  behind them, reductions, operands that must lie in memory, and what is
+ *                  expensive to compute again
  *   vfuse_groups   one group for each stored value, with its edges
  *   vfuse_merge    groups become kernels; what is then read by its own kernel only is stored no
- *   more
+ *                  more
  *   vfuse_kernels  order, loops, buffers
  *   memory_plan    offsets */
 #ifndef HFTAC_PASSES_FUSE_VFUSE_H
@@ -155,7 +153,6 @@ void vfuse_graph(Fuse *f);
 Buffer *place_leaf(const Fuse *f, const Node *n);
 /* Is what is of each model if its type says so, computed once for each model? */
 bool vfuse_per_model(const Fuse *f, bool by_type);
-void vfuse_prepare(Graph *g);
 void vfuse_choose(Fuse *f);
 /* false: a group computes something too often; that is noted, and the values are to be chosen
  * again. */

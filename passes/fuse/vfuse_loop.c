@@ -231,7 +231,6 @@ void loop_plan_body(Fuse *outer, const Group *g)
 {
     LoopPlan *l = g->loop;
     Graph *body = g->anchor->body;
-    vfuse_prepare(body);
     l->body = arena_alloc(outer->arena, sizeof *l->body);
     *l->body = (EntryPlan){.graph = body};
     l->body->buffer =

@@ -281,8 +281,10 @@ static Node *lower_node(Builder *b, Node *n, const Lowering *l)
         lower_body(b, n, l);
     else if (is_einsum(n))
         return l->layouts ? lower_einsum(b, n, l) : n;
-    else if (op_info(n->op)->kind == KIND_REDUCE && l->layouts && !l->loop)
-        return reduce_in_order(b, n);
+    else if (op_info(n->op)->kind == KIND_REDUCE && l->layouts && !l->loop) {
+        const IntList order = stored_order(b->graph->module, n->in[0]);
+        return reduce_in_order(b, n, &order);
+    }
     return n;
 }
 

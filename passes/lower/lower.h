@@ -1,4 +1,4 @@
-/* Parts of lower, private to passes/: in which order values lie in memory. */
+/* Parts of lower and prepare, private to passes/: in which order values lie in memory. */
 #ifndef HFTAC_PASSES_LOWER_LOWER_H
 #define HFTAC_PASSES_LOWER_LOWER_H
 
@@ -21,9 +21,10 @@ void lying_strides(const Graph *g, const Node *n, int64_t *stride);
 void order_inherit(const Graph *g, Node *n);
 /* The axis of n that is contiguous, -1: none or n is row-major. */
 int order_innermost(const Graph *g, const Node *n);
-/* A reduction of a value in an order of its own goes along that order: a permute before it, so
- * that the contiguous axis is the last one. */
-Node *reduce_in_order(Builder *b, Node *n);
+/* A reduction of a value that lies in that order goes along it: a permute before it, so that the
+ * contiguous axis is the last one, and one behind it.  n itself where that changes nothing, or
+ * what argmax counts. */
+Node *reduce_in_order(Builder *b, Node *n, const IntList *order);
 
 /* How a contraction's result is stored. */
 typedef struct Choice {

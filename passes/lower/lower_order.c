@@ -209,22 +209,21 @@ static bool renumbers(const Node *n, const IntList *order)
     return false;
 }
 
-Node *reduce_in_order(Builder *b, Node *n)
+Node *reduce_in_order(Builder *b, Node *n, const IntList *order)
 {
-    const IntList order = stored_order(b->graph->module, n->in[0]);
     const IntList *dims = &n->attrs.axes.dims;
     int64_t moved[MAX_RANK], back[MAX_RANK], kept[MAX_RANK];
     int n_moved = 0, n_kept = 0;
-    if (order.n == 0 || renumbers(n, &order))
+    if (order->n == 0 || renumbers(n, order))
         return n;
-    for (int i = 0; i < order.n; i++) {
+    for (int i = 0; i < order->n; i++) {
         bool reduced = false;
         for (int k = 0; k < dims->n; k++)
-            reduced |= dims->v[k] == order.v[i];
+            reduced |= dims->v[k] == order->v[i];
         if (reduced)
             moved[n_moved++] = i;
         if (!reduced || n->attrs.axes.keepdim)
-            kept[n_kept++] = order.v[i];
+            kept[n_kept++] = order->v[i];
     }
     /* kept[i]: the operand's axis that axis i of the new result is; back: where each goes. */
     for (int i = 0; i < n_kept; i++) {
@@ -233,7 +232,7 @@ Node *reduce_in_order(Builder *b, Node *n)
             place += kept[k] < kept[i];
         back[place] = i;
     }
-    Node *x = build_permute(b, n->in[0], order.v);
+    Node *x = build_permute(b, n->in[0], order->v);
     Node *r = build_reduce(b, n->op, x, n_moved, moved, n->attrs.axes.keepdim);
     return build_permute(b, r, back);
 }

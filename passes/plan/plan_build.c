@@ -196,7 +196,6 @@ void vfuse_graph(Fuse *f)
 static void plan_entry(Plan *p, EntryPlan *e, Graph *g, const Target *t)
 {
     Arena *a = p->module->arena;
-    vfuse_prepare(g);
     *e = (EntryPlan){.graph = g};
     e->buffer = arena_array(a, (size_t)g->n_nodes + 1, sizeof *e->buffer);
     Fuse f = {.arena = a,

@@ -1,4 +1,4 @@
-/* Vertical fusion and memory planning: module (after lower) to Plan. */
+/* Vertical fusion and memory planning: module (after prepare) to Plan. */
 #ifndef HFTAC_PASSES_PLAN_PLAN_BUILD_H
 #define HFTAC_PASSES_PLAN_PLAN_BUILD_H
 
@@ -7,8 +7,7 @@
 
 /* Groups each graph's nodes into kernels (passes/vfuse*.c), orders them, and gives every value a
  * place (passes/plan/memory.c).  optimize == 0: every node is a kernel of its own and nothing
- * shares memory.  Edits the graphs first: reductions along some axes keep them (keepdim) and a
- * reshape drops them.  The plan is checked. */
+ * shares memory.  The graphs stay as they are.  The plan is checked. */
 Plan *plan_build(Module *m, const Target *t);
 
 /* What must hold of a plan: every value read was written by an earlier kernel or comes from

@@ -791,6 +791,8 @@ static void test_refusals(void)
            "t.hir:24:", "the state is f32[128, 64]");
     refuse("state \"$step\" %add.1", "state \"fc1.weight\" %sub",
            "t.hir:29:", "is written twice");
+    refuse("%const.2\n  fault", "%const.2 as f32[4]\n  fault", "t.hir:25:", "in another shape");
+    refuse("%const.2\n  fault", "%const.2 as f64[3]\n  fault", "t.hir:25:", "in another shape");
     refuse("ignore=-100", "ignored=-100", "t.hir:37:", "'ignored' is no attribute of fault");
     refuse("graph @init", "graph @train", "t.hir:39:", "graph @train is defined twice");
     refuse("graph @init", "graph @begin", "t.hir:39:", "there is no entry point @begin");

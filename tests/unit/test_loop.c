@@ -186,6 +186,7 @@ static Plan *plan_cell(Lab *l, bool reverse, int optimize)
     simplify(l->module);
     hfuse(l->module, 3, &cpu);
     lower(l->module, &cpu);
+    prepare(l->module);
     module_verify(l->module, "lower");
     return plan_build(l->module, &cpu);
 }

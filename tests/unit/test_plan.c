@@ -138,6 +138,7 @@ static void plan_module(Case *c, int optimize)
     const Target t = {.optimize = optimize};
     hfuse(c->module, 2, &t);
     lower(c->module, &t);
+    prepare(c->module);
     module_verify(c->module, "lower");
     c->plan = plan_build(c->module, &t);
     c->e = &c->plan->entries[0];
