@@ -13,17 +13,21 @@ bool buffer_is_planned(const Buffer *b)
 
 /* ---- which nodes does a kernel compute ---- */
 
-static bool stored_by(const EntryPlan *e, const Kernel *k, const Node *n)
+const Buffer *kernel_read(const EntryPlan *e, const Kernel *k, const Node *n)
 {
+    const Buffer *b = e->buffer[n->id];
+    if (!b || (op_info(n->op)->kind == KIND_LEAF && n->op != OP_CONST))
+        return b;
     for (int i = 0; i < k->n_stores; i++)
-        if (k->stores[i].value == n && k->stores[i].to == e->buffer[n->id])
-            return true;
-    return false;
+        if (k->stores[i].value == n && k->stores[i].to == b)
+            return NULL;
+    return b;
 }
 
-static bool is_loaded(const EntryPlan *e, const Kernel *k, const Node *n)
+bool kernel_reads(const void *kernel_of_entry, const Node *n)
 {
-    return e->buffer[n->id] && !stored_by(e, k, n);
+    const KernelOfEntry *k = kernel_of_entry;
+    return kernel_read(k->entry, k->kernel, n) != NULL;
 }
 
 /* Marks 1: computed, 2: loaded. */
@@ -31,7 +35,7 @@ static void mark(const EntryPlan *e, const Kernel *k, const Node *n, unsigned ch
 {
     if (marks[n->id])
         return;
-    marks[n->id] = is_loaded(e, k, n) ? 2 : 1;
+    marks[n->id] = kernel_read(e, k, n) ? 2 : 1;
     /* What a loop carries at first is where it wants it already. */
     for (int i = node_is_loop(n) ? (int)n->attrs.loop.carried : 0;
          i < n->n_in && marks[n->id] == 1; i++)

@@ -186,6 +186,16 @@ void plan_print(Text *out, const Plan *p, bool places);
 /* --mem-report: bytes per space, the largest buffers, the formula state + shared + threads *
  * scratch. */
 void plan_print_memory(Text *out, const Plan *p);
+/* Stored here or read?  The place that kernel k reads n's value from; NULL: it computes the value
+ * where it needs it, as n has no place or as it is k that stores it there.  A leaf other than a
+ * constant is read whoever writes its place. */
+const Buffer *kernel_read(const EntryPlan *e, const Kernel *k, const Node *n);
+/* The same as a ReadFromMemory. */
+typedef struct KernelOfEntry {
+    const EntryPlan *entry;
+    const Kernel *kernel;
+} KernelOfEntry;
+bool kernel_reads(const void *kernel_of_entry, const Node *n);
 /* The nodes that kernel k computes, in definition order (arena array); *n: how many. */
 Node **kernel_body(const EntryPlan *e, const Kernel *k, Arena *a, int *n);
 

@@ -136,7 +136,7 @@ Affine emit_eval_as_index(Emit *e, const Node *n, const Index *i, int64_t extent
 void emit_bind(Emit *e, const Node *n, const Index *i, LLVMValueRef v);
 /* Evaluates all stores of the kernel at index i of its space, then stores them. */
 void emit_stores_at(Emit *e, const Index *i);
-/* kernel_readable of this kernel. */
+/* kernel_read of this kernel. */
 const Buffer *emit_readable(const Emit *e, const Node *n);
 /* Under which conditions an offset lies inside its buffer: for all lanes (i1), and for each (<W x
  * i1>); NULL: always. */

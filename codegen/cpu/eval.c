@@ -102,7 +102,7 @@ void emit_memo_init(Emit *e)
 
 const Buffer *emit_readable(const Emit *e, const Node *n)
 {
-    return kernel_readable(e->entry, e->kernel, n);
+    return kernel_read(e->entry, e->kernel, n);
 }
 
 static bool guard_lanes(const Emit *e, const Guard *g)

@@ -17,17 +17,6 @@ typedef struct Walk {
     int n_met, cap_met;
 } Walk;
 
-const Buffer *kernel_readable(const EntryPlan *e, const Kernel *k, const Node *n)
-{
-    const Buffer *b = e->buffer[n->id];
-    if (!b || (op_info(n->op)->kind == KIND_LEAF && n->op != OP_CONST))
-        return b;
-    for (int i = 0; i < k->n_stores; i++)
-        if (k->stores[i].value == n && k->stores[i].to == b)
-            return NULL;
-    return b;
-}
-
 static bool overlap(const Buffer *a, const Buffer *b);
 
 /* Parts of other buffers, in one and the same round: the two places of a carried value never
@@ -192,7 +181,7 @@ static void put_node(Walk *w, const Node *n)
     const OpInfo *op = op_info(n->op);
     /* One value for all elements is written into the code, but where a contraction reads it from
      * memory. */
-    const Buffer *b = kernel_readable(w->entry, w->kernel, n);
+    const Buffer *b = kernel_read(w->entry, w->kernel, n);
     if (n->op == OP_CONST && n->attrs.value.data.n == 1 && b && b->space == BUF_CONST)
         b = NULL;
     put_type(w, n->type.dtype, &n->type.shape);

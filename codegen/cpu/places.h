@@ -24,8 +24,6 @@ typedef struct Places {
     double operations;     /* floating-point operations, a multiply-add being two */
 } Places;
 
-/* Is n's value read from memory by this kernel? Then from this buffer; else NULL. */
-const Buffer *kernel_readable(const EntryPlan *e, const Kernel *k, const Node *n);
 /* Where the hash of a random node's path lies. */
 const Buffer *places_path(const Places *p, const Node *random);
 /* number: by node id, all 0, and so again when it returns. */

@@ -42,20 +42,12 @@ static bool is_immediate(const Node *n)
     return n->op == OP_CONST && n->attrs.value.data.n == 1;
 }
 
-/* Where n can be read; NULL: this kernel computes it. */
+/* Where n is read; NULL: this kernel computes it, or has it in its text. */
 static const Buffer *readable(const Cuda *c, const Node *n)
 {
-    const Buffer *b = c->entry->buffer[n->id];
-    if (is_immediate(n))
-        return NULL;
     if (n == c->kernel->contract && c->product)
         return c->product;
-    if (!b || op_info(n->op)->kind == KIND_LEAF)
-        return b;
-    for (int i = 0; i < c->kernel->n_stores; i++)
-        if (c->kernel->stores[i].value == n && c->kernel->stores[i].to == b)
-            return NULL;
-    return b;
+    return is_immediate(n) ? NULL : kernel_read(c->entry, c->kernel, n);
 }
 
 static uint64_t path_hash(const char *path)

@@ -183,11 +183,8 @@ static bool reads(const Gemm *g, const Node *n, const Buffer *b)
 {
     if (n == g->k->contract)
         return false;
-    const Buffer *from = g->c->entry->buffer[n->id];
-    bool stored = false;
-    for (int s = 0; s < g->k->n_stores; s++)
-        stored |= g->k->stores[s].value == n && g->k->stores[s].to == from;
-    if (from && !stored)
+    const Buffer *from = kernel_read(g->c->entry, g->k, n);
+    if (from)
         return cuda_overlap(from, b);
     for (int i = 0; i < n->n_in; i++)
         if (reads(g, n->in[i], b))

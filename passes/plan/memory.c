@@ -40,21 +40,6 @@ static void add_block(Blocks *l, Buffer *b, BufferSpace space)
     l->v[l->n++] = (Block){.buffer = b, .first = b->first, .last = b->last, .into = -1};
 }
 
-typedef struct KernelContext {
-    const EntryPlan *entry;
-    const Kernel *kernel;
-} KernelContext;
-
-static bool read_by_kernel(const void *context, const Node *n)
-{
-    const KernelContext *c = context;
-    const Buffer *b = c->entry->buffer[n->id];
-    for (int i = 0; i < c->kernel->n_stores; i++)
-        if (b && c->kernel->stores[i].value == n && c->kernel->stores[i].to == b)
-            return false;
-    return b != NULL;
-}
-
 /* How the stores of k - store s alone, or all others - read `old`: 0 not at all, 1 at the written
  * index only, 2 else. */
 static int reads_of(const EntryPlan *e, const Kernel *k, const Store *s, bool others,
@@ -65,8 +50,8 @@ static int reads_of(const EntryPlan *e, const Kernel *k, const Store *s, bool ot
     for (int i = 0; i < k->n_stores; i++)
         if ((k->stores[i].value == s->value) != others)
             roots[n++] = k->stores[i].value;
-    const KernelContext c = {e, k};
-    visit_kernel(l, a, e->graph, n, roots, &k->space, read_by_kernel, &c);
+    const KernelOfEntry c = {e, k};
+    visit_kernel(l, a, e->graph, n, roots, &k->space, kernel_reads, &c);
     for (int i = 0; i < l->n; i++)
         if (l->v[i].external && e->buffer[l->v[i].node->id] == old)
             reads = l->v[i].exact && reads < 2 ? 1 : 2;

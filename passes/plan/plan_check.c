@@ -36,20 +36,6 @@ typedef struct Check {
         return;                                                 \
     } while (0)
 
-static bool stores_own(const Kernel *k, const EntryPlan *e, const Node *n)
-{
-    for (int i = 0; i < k->n_stores; i++)
-        if (k->stores[i].value == n && k->stores[i].to == e->buffer[n->id])
-            return true;
-    return false;
-}
-
-static bool is_read(const void *context, const Node *n)
-{
-    const Check *c = context;
-    return c->entry->buffer[n->id] && !stores_own(c->kernel, c->entry, n);
-}
-
 static bool is_state_leaf(const Node *n)
 {
     return node_is_leaf(n) && op_info(n->op)->data == LEAF_STATE;
@@ -162,7 +148,9 @@ static void check_kernel(Check *c)
         roots[i] = k->stores[i].value;
         check_store(c, &k->stores[i]);
     }
-    visit_kernel(l, c->scratch, c->entry->graph, k->n_stores, roots, &k->space, is_read, c);
+    const KernelOfEntry context = {c->entry, k};
+    visit_kernel(l, c->scratch, c->entry->graph, k->n_stores, roots, &k->space, kernel_reads,
+                 &context);
     if (k->contract && l->first[k->contract->id] < 0)
         FAIL(c, "kernel %s does not use its contraction", k->name);
     for (int i = 0; i < l->n; i++) {

@@ -12,34 +12,14 @@
 #include "ir/shape.h"
 #include "passes/fuse/work.h"
 
-typedef struct OneKernel {
-    const EntryPlan *entry;
-    const Kernel *kernel;
-} OneKernel;
-
 static double elements_of(const Node *n)
 {
     return (double)shape_count(&n->type.shape);
 }
 
-static bool stores(const Kernel *k, const Node *n, const Buffer *to)
-{
-    for (int i = 0; i < k->n_stores; i++)
-        if (k->stores[i].value == n && k->stores[i].to == to)
-            return true;
-    return false;
-}
-
-static bool is_loaded(const void *context, const Node *n)
-{
-    const OneKernel *c = context;
-    const Buffer *b = c->entry->buffer[n->id];
-    return b && !stores(c->kernel, n, b);
-}
-
 const Node *work_count_kernel(Work *w, const EntryPlan *e, const Kernel *k)
 {
-    const OneKernel context = {e, k};
+    const KernelOfEntry context = {e, k};
     Node **roots = arena_array(w->arena, (size_t)k->n_stores + 1, sizeof *roots);
     for (int i = 0; i < k->n_stores; i++)
         roots[i] = k->stores[i].value;
@@ -50,7 +30,7 @@ const Node *work_count_kernel(Work *w, const EntryPlan *e, const Kernel *k)
                            .space = &k->space,
                            .order = k->order,
                            .vector = k->vector,
-                           .external = is_loaded,
+                           .external = kernel_reads,
                            .context = &context};
     return work_excess(w, &nest);
 }
