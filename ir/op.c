@@ -443,6 +443,14 @@ bool attrs_read(Arena *arena, AttrKind kind, Attrs *a, const char *field, const 
     return false;
 }
 
+IntList ints_all(int n, int64_t v)
+{
+    IntList l = {.n = n};
+    for (int i = 0; i < n; i++)
+        l.v[i] = v;
+    return l;
+}
+
 IntList ints_of(int n, const int64_t *v)
 {
     IntList l = {.n = n};

@@ -144,5 +144,7 @@ bool attrs_read(Arena *arena, AttrKind kind, Attrs *a, const char *field, const 
 uint64_t attrs_hash(AttrKind kind, const Attrs *a);
 
 IntList ints_of(int n, const int64_t *v);
+/* n times v. */
+IntList ints_all(int n, int64_t v);
 
 #endif

@@ -103,9 +103,9 @@ static void try_letters(Search *s, int main, int inner)
 
 TileShape tile_choose(const Contraction *c, int vector_bytes, int lanes, int bytes)
 {
-    Search s = {
-        .c = c,
-        .m = {vector_bytes == 64 ? USABLE_512 : USABLE_256, lanes * bytes / vector_bytes}};
+    Search s = {.c = c,
+                .m = {vector_bytes == VECTOR_BYTES_512 ? USABLE_512 : USABLE_256,
+                      lanes * bytes / vector_bytes}};
     s.width = (c->letter[c->n_out - 1].extent + lanes - 1) / lanes;
     for (int l = 0; l < c->n_out; l++) {
         if (c->letter[l].cls != LETTER_BROADCAST)

@@ -18,6 +18,7 @@
 
 #include "codegen/codegen.h"
 #include "codegen/cpu/places.h"
+#include "codegen/cpu/target.h"
 #include "ir/index.h"
 #include "ir/plan.h"
 
@@ -43,8 +44,8 @@ typedef struct Emit {
     const Plan *plan;
     const EntryPlan *entry;
     const Kernel *kernel;
-    int vector_bytes; /* 32 or 64 */
-    int lanes;        /* W */
+    int vector_bytes; /* VECTOR_BYTES_* */
+    int lanes;        /* W, MAX_LANES at most */
     int optimize;
 
     /* the kernel's function: void (ptr place0, ptr place1, ...) */

@@ -41,7 +41,7 @@ static void begin_function(Emit *e, const char *name)
     e->allocas = LLVMAppendBasicBlockInContext(e->context, e->function, "entry");
     LLVMPositionBuilderAtEnd(e->builder, e->allocas);
     load_pointers(e);
-    e->lanes = e->vector_bytes / 4;
+    e->lanes = e->vector_bytes / LANE_BYTES;
     index_space_init(&e->space, e->arena, e->lanes);
     e->vars = NULL;
     e->n_vars = e->cap_vars = 0;

@@ -98,7 +98,7 @@ LLVMValueRef emit_element(Emit *e, LLVMValueRef base, LLVMValueRef elements, DTy
 /* The first `active` lanes. */
 LLVMValueRef emit_active_mask(Emit *e)
 {
-    LLVMValueRef lane[64];
+    LLVMValueRef lane[MAX_LANES];
     for (int i = 0; i < e->lanes; i++)
         lane[i] = LLVMConstInt(LLVMInt1TypeInContext(e->context), i < e->active, 0);
     return LLVMConstVector(lane, (unsigned)e->lanes);

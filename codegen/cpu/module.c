@@ -76,7 +76,8 @@ static void set_attributes(const CpuModule *m, LLVMValueRef f)
     add_attribute(f, "target-cpu", m->target.cpu);
     if (*m->target.tune)
         add_attribute(f, "tune-cpu", m->target.tune);
-    add_attribute(f, "prefer-vector-width", m->target.vector_bytes == 64 ? "512" : "256");
+    add_attribute(f, "prefer-vector-width",
+                  m->target.vector_bytes == VECTOR_BYTES_512 ? "512" : "256");
 }
 
 static Part *smallest_part(CpuModule *m)

@@ -5,12 +5,16 @@
  * a round of four words is two multiplications, two shifts and four exclusive ors. */
 #include "codegen/cpu/philox.h"
 
+#include <assert.h>
+
 #include "codegen/cpu/emit.h"
 #include "codegen/cpu/scalar_build.h"
 
 enum {
-    ROUNDS = 10
+    ROUNDS = 10,
+    COUNTER_WORDS = 4 /* of 32 bits, that one counter gives */
 };
+static_assert(MAX_LANES % COUNTER_WORDS == 0, "a run of lanes is whole counters");
 
 static const uint64_t multiplier[2] = {0xD2511F53, 0xCD9E8D57};
 static const uint32_t weyl[2] = {0x9E3779B9, 0xBB67AE85};
@@ -51,7 +55,7 @@ static Val product(LLVMBuilderRef b, Val x, int which)
     return LLVMBuildMul(b, low(b, x), m, "");
 }
 
-static void philox_round(LLVMBuilderRef b, Val c[4], Val key0, Val key1)
+static void philox_round(LLVMBuilderRef b, Val c[COUNTER_WORDS], Val key0, Val key1)
 {
     Val p0 = product(b, c[0], 0), p1 = product(b, c[2], 1);
     c[0] = LLVMBuildXor(b, LLVMBuildXor(b, high(b, p1), key0, ""), c[1], "");
@@ -72,8 +76,8 @@ void philox_emit_block(LLVMBuilderRef b, const PhiloxKey *k, LLVMValueRef block,
 {
     const unsigned lanes = fm_lanes(block);
     Val key[2] = {k->seed, high(b, k->seed)};
-    Val c[4] = {block, spread(b, k->step, lanes), spread(b, low(b, k->path), lanes),
-                spread(b, high(b, k->path), lanes)};
+    Val c[COUNTER_WORDS] = {block, spread(b, k->step, lanes), spread(b, low(b, k->path), lanes),
+                            spread(b, high(b, k->path), lanes)};
     for (int i = 0; i < ROUNDS; i++)
         philox_round(b, c, round_key(b, key[0], i, 0, lanes),
                      round_key(b, key[1], i, 1, lanes));
@@ -82,7 +86,7 @@ void philox_emit_block(LLVMBuilderRef b, const PhiloxKey *k, LLVMValueRef block,
 }
 
 /* Word element % 4 of each lane, by two choices. */
-static Val choose(LLVMBuilderRef b, Val element, Val word[4])
+static Val choose(LLVMBuilderRef b, Val element, Val word[COUNTER_WORDS])
 {
     LLVMTypeRef type = LLVMTypeOf(element);
     Val zero = fm_splat_int(type, 0);
@@ -97,7 +101,7 @@ static Val choose(LLVMBuilderRef b, Val element, Val word[4])
 
 LLVMValueRef philox_emit(LLVMBuilderRef b, const PhiloxKey *k, LLVMValueRef element)
 {
-    Val word[4];
+    Val word[COUNTER_WORDS];
     philox_emit_block(b, k, LLVMBuildLShr(b, element, fm_splat_int(LLVMTypeOf(element), 2), ""),
                       word);
     return choose(b, element, word);
@@ -106,7 +110,7 @@ LLVMValueRef philox_emit(LLVMBuilderRef b, const PhiloxKey *k, LLVMValueRef elem
 /* Lane i takes element order[i] of the two vectors side by side. */
 static Val shuffle(LLVMBuilderRef b, Val x, Val y, const unsigned *order, unsigned n)
 {
-    Val index[64];
+    Val index[MAX_LANES];
     LLVMTypeRef i32 = LLVMInt32TypeInContext(LLVMGetTypeContext(LLVMTypeOf(x)));
     for (unsigned i = 0; i < n; i++)
         index[i] = LLVMConstInt(i32, order[i], false);
@@ -116,7 +120,7 @@ static Val shuffle(LLVMBuilderRef b, Val x, Val y, const unsigned *order, unsign
 /* x0 y0 x1 y1 ... */
 static Val interleave(LLVMBuilderRef b, Val x, Val y, unsigned lanes)
 {
-    unsigned order[64];
+    unsigned order[MAX_LANES];
     for (unsigned i = 0; i < 2 * lanes; i++)
         order[i] = i / 2 + (i % 2 ? lanes : 0);
     return shuffle(b, x, y, order, 2 * lanes);
@@ -126,7 +130,7 @@ static Val interleave(LLVMBuilderRef b, Val x, Val y, unsigned lanes)
 static Val run_counters(LLVMBuilderRef b, Val first, unsigned counters)
 {
     Val start = LLVMBuildLShr(b, first, fm_splat_int(LLVMTypeOf(first), 2), "");
-    Val number[16];
+    Val number[MAX_LANES / COUNTER_WORDS];
     for (unsigned i = 0; i < counters; i++)
         number[i] = LLVMConstInt(LLVMTypeOf(first), i, false);
     return LLVMBuildAdd(b, spread(b, start, counters), LLVMConstVector(number, counters), "");
@@ -135,8 +139,8 @@ static Val run_counters(LLVMBuilderRef b, Val first, unsigned counters)
 LLVMValueRef philox_emit_run(LLVMBuilderRef b, const PhiloxKey *k, LLVMValueRef first,
                              unsigned lanes)
 {
-    const unsigned counters = lanes / 4;
-    Val word[4];
+    const unsigned counters = lanes / COUNTER_WORDS;
+    Val word[COUNTER_WORDS];
     philox_emit_block(b, k, run_counters(b, first, counters), word);
     /* words w of all counters -> counter by counter: interleave 0 with 2, 1 with 3, then those
      * two */
@@ -149,10 +153,10 @@ LLVMValueRef philox_emit_run(LLVMBuilderRef b, const PhiloxKey *k, LLVMValueRef 
 static bool is_aligned_run(const Emit *e, const Affine *element)
 {
     if (!affine_lane_linear(&e->space, element) || affine_coef(element, INDEX_LANE) != 1 ||
-        element->base % 4 != 0)
+        element->base % COUNTER_WORDS != 0)
         return false;
     for (int i = 0; i < element->n; i++)
-        if (element->term[i].var != INDEX_LANE && element->term[i].coef % 4 != 0)
+        if (element->term[i].var != INDEX_LANE && element->term[i].coef % COUNTER_WORDS != 0)
             return false;
     return true;
 }

@@ -4,11 +4,8 @@
 
 #include <string.h>
 
+#include "codegen/cpu/target.h"
 #include "ir/support/diag.h"
-
-enum {
-    MAX_LANES = 64
-};
 
 unsigned fm_lanes(Val v)
 {

@@ -131,7 +131,8 @@ int cpu_target_find(Arena *a, const char *march, CpuTarget *out, const char **er
                                : native ? host_name(a)
                                         : row->name,
                        .features = level == LEVEL_AVX512 ? FEATURES_V4 : FEATURES_V3,
-                       .vector_bytes = level == LEVEL_AVX512 ? 64 : 32};
+                       .vector_bytes =
+                           level == LEVEL_AVX512 ? VECTOR_BYTES_512 : VECTOR_BYTES_256};
     return 1;
 }
 

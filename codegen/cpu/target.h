@@ -7,11 +7,20 @@
 
 #include "ir/support/arena.h"
 
+enum {
+    /* Of a vector register: AVX2's and AVX-512's. */
+    VECTOR_BYTES_256 = 32,
+    VECTOR_BYTES_512 = 64,
+    /* A vector has as many lanes as a register has of these, whatever the element type. */
+    LANE_BYTES = 4,
+    MAX_LANES = VECTOR_BYTES_512 / LANE_BYTES
+};
+
 typedef struct CpuTarget {
     const char *cpu;      /* LLVM's name of the instruction set: "x86-64-v3" or "x86-64-v4" */
     const char *tune;     /* LLVM's name of the processor to schedule for, or "" */
     const char *features; /* names as in /proc/cpuinfo, separated by spaces */
-    int vector_bytes;     /* 32 or 64 */
+    int vector_bytes;     /* VECTOR_BYTES_* */
 } CpuTarget;
 
 /* false and a sentence in *error for an unknown or too old processor. */

@@ -37,7 +37,7 @@ static bool find_transpose(Emit *e, Transpose *t)
 /* One round for rows i and i + s: the elements of lanes with bit s change places. */
 static void exchange(Emit *e, LLVMValueRef *row, int i, int s)
 {
-    LLVMValueRef low[64], high[64];
+    LLVMValueRef low[MAX_LANES], high[MAX_LANES];
     LLVMTypeRef i32 = LLVMInt32TypeInContext(e->context);
     const int W = e->lanes;
     for (int l = 0; l < W; l++) {
@@ -60,7 +60,7 @@ static Affine source_offset(const Emit *e, const Transpose *t, const Index *i)
 /* The block of n_a x n_b elements at i (first elements). */
 static void emit_block(Emit *e, const Transpose *t, const Index *i, int n_a, int n_b)
 {
-    LLVMValueRef row[64];
+    LLVMValueRef row[MAX_LANES];
     const Affine lane = affine_var(INDEX_LANE);
     const int old = emit_set_active(e, n_b);
     Index at = *i;

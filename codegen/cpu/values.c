@@ -73,7 +73,9 @@ LLVMValueRef emit_const_i64(Emit *e, int64_t v)
 
 static LLVMValueRef const_splat(LLVMValueRef c, unsigned n)
 {
-    LLVMValueRef lane[64];
+    LLVMValueRef lane[MAX_LANES];
+    if (n > MAX_LANES)
+        diag_internal(NULL, "a vector of %u lanes", n);
     for (unsigned i = 0; i < n; i++)
         lane[i] = c;
     return LLVMConstVector(lane, n);
@@ -111,7 +113,7 @@ LLVMValueRef emit_splat(Emit *e, LLVMValueRef v)
 
 LLVMValueRef emit_lane_numbers(Emit *e)
 {
-    LLVMValueRef lane[64];
+    LLVMValueRef lane[MAX_LANES];
     for (int i = 0; i < e->lanes; i++)
         lane[i] = emit_const_i64(e, i);
     return LLVMConstVector(lane, (unsigned)e->lanes);

@@ -74,8 +74,9 @@ void grad_scatter(Adjoint *c)
     Node *in[] = {c->g, c->in[1]};
     Node *v = build(c->b, OP_GATHER, &c->y->attrs, 2, in);
     const Shape *updates = &c->in[2]->type.shape;
-    const int64_t zero[MAX_RANK] = {0}, one[MAX_RANK] = {1, 1, 1, 1, 1, 1, 1, 1};
+    const IntList start = ints_all(updates->rank, 0), step = ints_all(updates->rank, 1);
     if (v && !shape_equal(&v->type.shape, updates))
-        v = build_pad(c->b, v, zero, one, updates->dim, 0); /* what the index leaves out */
+        v = build_pad(c->b, v, start.v, step.v, updates->dim,
+                      0); /* what the index leaves out */
     adjoint_add(c, 2, v);
 }

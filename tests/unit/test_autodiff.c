@@ -150,6 +150,82 @@ static Node *do_cumsum(Lab *l, Node *p, Node *q)
     return build2(&l->b, OP_MUL, x, y);
 }
 
+/* ---- the same on as many axes as there can be: those of x last, all others of one element ---- */
+
+/* MAX_RANK numbers: `fill`, and the last two. */
+static IntList deep_ints(int64_t fill, int64_t a, int64_t b)
+{
+    IntList v = {.n = MAX_RANK};
+    for (int i = 0; i < MAX_RANK; i++)
+        v.v[i] = fill;
+    v.v[MAX_RANK - 2] = a;
+    v.v[MAX_RANK - 1] = b;
+    return v;
+}
+
+static Shape deep_shape(int64_t a, int64_t b)
+{
+    const IntList dims = deep_ints(1, a, b);
+    Shape s = {.rank = MAX_RANK};
+    memcpy(s.dim, dims.v, sizeof s.dim);
+    return s;
+}
+
+static Node *deep(Lab *l, Node *x)
+{
+    const Shape s = deep_shape(x->type.shape.dim[0], x->type.shape.dim[1]);
+    return build_reshape(&l->b, x, &s);
+}
+
+static Node *do_deep_views(Lab *l, Node *p, Node *q)
+{
+    IntList turned = {.n = MAX_RANK};
+    for (int i = 0; i < MAX_RANK; i++)
+        turned.v[i] = MAX_RANK - 1 - i;
+    const IntList start = deep_ints(0, 1, 4), step = deep_ints(1, 1, -2),
+                  size = deep_ints(1, 2, 3), wide = deep_ints(1, 5, 4);
+    Node *x = build_slice(&l->b, deep(l, p), start.v, step.v, size.v);
+    x = build_pad(&l->b, x, deep_ints(0, 1, 0).v, deep_ints(1, 2, 1).v, wide.v, 0.5);
+    x = build_permute(&l->b, build1(&l->b, OP_EXP, x), turned.v);
+    x = build_permute(&l->b, x, turned.v);
+    const Shape s = deep_shape(5, 4);
+    return build2(&l->b, OP_MUL, x, build_expand(&l->b, deep(l, q), &s));
+}
+
+static Node *deep_index(Lab *l)
+{
+    const double where[] = {2, 0, 2, 1, 1, 0};
+    const Shape s = deep_shape(3, 2);
+    return build_table(&l->b, DT_I64, &s, where);
+}
+
+static Node *do_deep_gather(Lab *l, Node *p, Node *q)
+{
+    Attrs a = {.axis = {.dim = MAX_RANK - 1}};
+    Node *x = build(&l->b, OP_GATHER, &a, 2, (Node *[]){deep(l, p), deep_index(l)});
+    return build2(&l->b, OP_MUL, x, deep(l, q));
+}
+
+/* The index leaves out a row of the updates. */
+static Node *do_deep_scatter(Lab *l, Node *p, Node *q)
+{
+    Attrs a = {.axis = {.dim = MAX_RANK - 1}};
+    Node *x =
+        build(&l->b, OP_SCATTER_ADD, &a, 3, (Node *[]){deep(l, p), deep_index(l), deep(l, q)});
+    return build2(&l->b, OP_MUL, x, x);
+}
+
+static Node *do_deep_sums(Lab *l, Node *p, Node *q)
+{
+    Attrs a = {.scan = {.dim = MAX_RANK - 1}};
+    Node *x = deep(l, p);
+    Node *running = build(&l->b, OP_CUMSUM, &a, 1, &x);
+    Node *sum = build_reduce(&l->b, OP_SUM, x, 1, (const int64_t[]){MAX_RANK - 2}, true);
+    Node *most = build_reduce(&l->b, OP_REDMAX, x, 1, (const int64_t[]){MAX_RANK - 1}, true);
+    Node *y = build2(&l->b, OP_MUL, build2(&l->b, OP_MUL, running, sum), most);
+    return build_einsum(&l->b, y, deep(l, q), "abcdefghmk,abcdefghnk->abcdefghmn");
+}
+
 /* Windows that overlap, and a convolution. */
 static Node *do_window(Lab *l, Node *p, Node *q)
 {
@@ -311,6 +387,10 @@ static const Case cases[] = {
     {"slice", do_slice, {2, {3, 5}, {0}}, {0, {0}, {0}}, -1, 1},
     {"gather", do_gather, {2, {3, 3}, {0}}, {2, {3, 2}, {0}}, -1, 1},
     {"scatter", do_scatter, {2, {3, 3}, {0}}, {2, {4, 2}, {0}}, -1, 1},
+    {"views, deep", do_deep_views, {2, {3, 5}, {0}}, {2, {1, 4}, {0}}, -1, 1},
+    {"gather, deep", do_deep_gather, {2, {3, 3}, {0}}, {2, {3, 2}, {0}}, -1, 1},
+    {"scatter, deep", do_deep_scatter, {2, {3, 3}, {0}}, {2, {4, 2}, {0}}, -1, 1},
+    {"sums, deep", do_deep_sums, {2, {3, 4}, {0}}, {2, {5, 4}, {0}}, -1, 1},
     {"cumsum", do_cumsum, {2, {3, 4}, {0}}, {0, {0}, {0}}, -1, 1},
     {"window", do_window, {2, {2, 9}, {0}}, {3, {2, 2, 2}, {0}}, -1, 1},
     {"sum", do_sum, {3, {2, 3, 4}, {0}}, {3, {2, 1, 4}, {0}}, -1, 1},
