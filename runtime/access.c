@@ -134,7 +134,8 @@ hftac_status hftac_set_hyper(hftac_array *a, hftac_hyper hyper, int32_t model, d
     if (h->is_integer && (value != floor(value) || fabs(value) > 9007199254740992.0))
         return hft_fail(HFTAC_DATA, "hyper %s of model %d must be an integer, not %.17g",
                         h->name, model, value);
-    a->hyper_values[(size_t)model * (size_t)a->about.n_hypers + (size_t)hyper] = value;
+    a->control.hypers[(size_t)model * (size_t)a->about.n_hypers + (size_t)hyper] = value;
+    hft_control_changed(a);
     return HFTAC_OK;
 }
 
@@ -146,7 +147,7 @@ hftac_status hftac_get_hyper(const hftac_array *a, hftac_hyper hyper, int32_t mo
     const hftac_status s =
         check_access(a, model, hyper, a ? a->about.n_hypers : 0, "hyper", value);
     if (!s)
-        *value = a->hyper_values[(size_t)model * (size_t)a->about.n_hypers + (size_t)hyper];
+        *value = a->control.hypers[(size_t)model * (size_t)a->about.n_hypers + (size_t)hyper];
     return s;
 }
 
@@ -190,9 +191,11 @@ int hftac_hyper_in_domain(const hftac_array *a, hftac_hyper hyper, double value)
 hftac_status hftac_set_seed(hftac_array *a, int32_t model, uint64_t seed)
 {
     const hftac_status s = hft_check_slot(a, model);
-    if (!s)
-        a->seeds[model] = seed;
-    return s;
+    if (s)
+        return s;
+    a->control.seeds[model] = seed;
+    hft_control_changed(a);
+    return HFTAC_OK;
 }
 
 hftac_status hftac_get_seed(const hftac_array *a, int32_t model, uint64_t *seed)
@@ -202,7 +205,7 @@ hftac_status hftac_get_seed(const hftac_array *a, int32_t model, uint64_t *seed)
     *seed = 0;
     const hftac_status s = hft_check_slot(a, model);
     if (!s)
-        *seed = a->seeds[model];
+        *seed = a->control.seeds[model];
     return s;
 }
 
@@ -273,27 +276,39 @@ static void walk_state(const HftacState *state, const Walk *w)
     }
 }
 
-unsigned char *hft_state_of(const hftac_array *a, const HftacState *s, int32_t model)
+bool hft_is_plain(const HftacState *s)
 {
-    return a->state + s->offset + (size_t)model * s->model_bytes;
+    for (uint32_t k = 0; k < s->shape.rank; k++)
+        if (s->layout[k] != k)
+            return false;
+    return true;
 }
 
-void hft_param_read(const hftac_array *a, int32_t param, int32_t model, void *values)
+hftac_status hft_param_read(const hftac_array *a, int32_t param, int32_t model, void *values)
 {
-    const HftacState *s = hft_model_state(a->m, (uint32_t)param);
-    walk_state(s, &(Walk){.stored = hft_state_of(a, s, model),
-                          .plain = values,
-                          .element = hftac_type_bytes((hftac_type)s->shape.dtype),
-                          .to_plain = true});
+    const HftacState *state = hft_model_state(a->m, (uint32_t)param);
+    const bool plain = hft_is_plain(state);
+    const hftac_status s = a->device->kind->download(a->device, (uint32_t)param, model,
+                                                     plain ? values : a->staging);
+    if (!s && !plain)
+        walk_state(state, &(Walk){.stored = a->staging,
+                                  .plain = values,
+                                  .element = hftac_type_bytes((hftac_type)state->shape.dtype),
+                                  .to_plain = true});
+    return s;
 }
 
-void hft_param_write(hftac_array *a, int32_t param, int32_t model, const void *values)
+hftac_status hft_param_write(hftac_array *a, int32_t param, int32_t model, const void *values)
 {
-    const HftacState *s = hft_model_state(a->m, (uint32_t)param);
-    Walk w = {.stored = hft_state_of(a, s, model),
-              .element = hftac_type_bytes((hftac_type)s->shape.dtype)};
+    const HftacState *state = hft_model_state(a->m, (uint32_t)param);
+    const bool plain = hft_is_plain(state);
+    Walk w = {.stored = a->staging,
+              .element = hftac_type_bytes((hftac_type)state->shape.dtype)};
     memcpy(&w.plain, &values, sizeof values); /* only read: to_plain is false */
-    walk_state(s, &w);
+    if (!plain)
+        walk_state(state, &w);
+    return a->device->kind->upload(a->device, (uint32_t)param, model,
+                                   plain ? values : a->staging);
 }
 
 static hftac_status check_param(const hftac_array *a, hftac_param param, int32_t model,
@@ -316,24 +331,20 @@ hftac_status hftac_get_param(hftac_array *a, hftac_param param, int32_t model, v
                              size_t bytes)
 {
     HFT_OWN_FLOAT_MODE;
-    const hftac_status s = check_param(a, param, model, values, bytes);
-    if (s)
-        return s;
-    hft_initialize_model(a, model);
-    hft_param_read(a, param, model, values);
-    return HFTAC_OK;
+    hftac_status s = check_param(a, param, model, values, bytes);
+    if (!s)
+        s = hft_initialize_model(a, model);
+    return s ? s : hft_param_read(a, param, model, values);
 }
 
 hftac_status hftac_set_param(hftac_array *a, hftac_param param, int32_t model,
                              const void *values, size_t bytes)
 {
     HFT_OWN_FLOAT_MODE;
-    const hftac_status s = check_param(a, param, model, values, bytes);
-    if (s)
-        return s;
-    hft_initialize_model(a, model);
-    hft_param_write(a, param, model, values);
-    return HFTAC_OK;
+    hftac_status s = check_param(a, param, model, values, bytes);
+    if (!s)
+        s = hft_initialize_model(a, model);
+    return s ? s : hft_param_write(a, param, model, values);
 }
 
 /* ---- States and metrics of models ---- */
@@ -405,7 +416,7 @@ static const int64_t MOST_EPOCHS = INT64_C(1) << 53;
 
 static double *clock_of(const hftac_array *a, int32_t model)
 {
-    return a->clocks + (size_t)model * HFTAC_N_CLOCK;
+    return a->control.clocks + (size_t)model * HFTAC_N_CLOCK;
 }
 
 static hftac_status check_plan(int64_t epochs, int64_t steps_per_epoch)
@@ -431,12 +442,14 @@ static void plan_model(hftac_array *a, int32_t model, int64_t epochs, int64_t st
 {
     clock_of(a, model)[HFTAC_CLOCK_EPOCHS] = (double)epochs;
     clock_of(a, model)[HFTAC_CLOCK_STEPS_PER_EPOCH] = (double)steps_per_epoch;
+    hft_control_changed(a);
 }
 
 /* What the model has summed up in the epoch before is forgotten. */
 static void begin_epoch(hftac_array *a, int32_t model, int64_t epoch)
 {
     clock_of(a, model)[HFTAC_CLOCK_EPOCH] = (double)epoch;
+    hft_control_changed(a);
     a->epoch_count[model] = 0;
     for (int32_t i = 0; i < a->about.n_metrics; i++)
         a->epoch_sum[(size_t)i * (size_t)a->n + (size_t)model] = 0;
@@ -470,6 +483,7 @@ void hft_default_plan(hftac_array *a, int64_t steps_per_epoch)
     for (int32_t b = 0; b < a->n; b++)
         if (clock_of(a, b)[HFTAC_CLOCK_STEPS_PER_EPOCH] == 0)
             clock_of(a, b)[HFTAC_CLOCK_STEPS_PER_EPOCH] = (double)steps_per_epoch;
+    hft_control_changed(a);
 }
 
 int64_t hftac_epoch(const hftac_array *a)
@@ -514,16 +528,19 @@ hftac_status hftac_set_model_epoch(hftac_array *a, int32_t model, int64_t epoch)
 }
 
 /* A model that is evaluated after its last step is judged by that, else by the epoch's mean. */
-static void take_metric(hftac_array *a, int32_t metric)
+static hftac_status take_metric(hftac_array *a, int32_t metric)
 {
     const int32_t state = a->epoch_metric_param;
-    for (int32_t b = 0; state >= 0 && b < a->n; b++) {
+    hftac_status s = HFTAC_OK;
+    for (int32_t b = 0; state >= 0 && !s && b < a->n; b++) {
         double v = NAN;
         if (!a->trained_last || hftac_read_epoch_metric(a, metric, b, &v) || isnan(v))
             v = a->metric_values[(size_t)metric * (size_t)a->n + (size_t)b];
-        hft_initialize_model(a, b);
-        hft_param_write(a, state, b, &v);
+        s = hft_initialize_model(a, b);
+        if (!s)
+            s = hft_param_write(a, state, b, &v);
     }
+    return s;
 }
 
 hftac_status hftac_epoch_end(hftac_array *a, int32_t metric)
@@ -531,13 +548,13 @@ hftac_status hftac_epoch_end(hftac_array *a, int32_t metric)
     HFT_OWN_FLOAT_MODE;
     if (hft_check_array(a))
         return HFTAC_USAGE;
-    if (metric != HFTAC_NO_METRIC) {
-        const hftac_status s = hft_check_handle(a, metric, a->about.n_metrics, "metric");
-        if (s)
-            return s;
-        take_metric(a, metric);
-    }
-    hftac_status s = check_epoch(a->epoch + 1);
+    hftac_status s = HFTAC_OK;
+    if (metric != HFTAC_NO_METRIC)
+        s = hft_check_handle(a, metric, a->about.n_metrics, "metric");
+    if (!s && metric != HFTAC_NO_METRIC)
+        s = take_metric(a, metric);
+    if (!s)
+        s = check_epoch(a->epoch + 1);
     for (int32_t b = 0; !s && b < a->n; b++)
         s = check_epoch((int64_t)clock_of(a, b)[HFTAC_CLOCK_EPOCH] + 1);
     if (s)

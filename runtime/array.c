@@ -1,22 +1,15 @@
-/* Opening and closing an array: its descriptions, its memory, its threads.
+/* Opening and closing an array: its descriptions, what the host keeps of its models, its device.
  *
- * One allocation each for state, shared values, scratch, inputs and outputs, and small
- * tables.  hftac_close takes a half-built array, so that hftac_open has one way out. */
+ * hftac_close takes a half-built array, so that hftac_open has one way out. */
 #include "runtime/array.h"
 #include "runtime/door.h"
+#include "runtime/pool.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
-
-enum {
-    LINE = 64,
-    SCRATCH_GAP = 128,
-    HUGE_PAGE = 2 << 20
-};
 
 /* n * size zeroed bytes; NULL and false when they do not fit or are not there. */
 static bool table(void *pointer_to_table, uint64_t n, size_t size)
@@ -26,29 +19,6 @@ static bool table(void *pointer_to_table, uint64_t n, size_t size)
     if (!p)
         hft_fail_memory("tables", n * size);
     return p != NULL;
-}
-
-static bool round_up(uint64_t bytes, uint64_t unit, uint64_t *out)
-{
-    return !__builtin_add_overflow(bytes, unit - 1, out) && ((*out -= *out % unit), true);
-}
-
-/* Zeroed, aligned to a line, or to huge pages where it is large. */
-static bool block(unsigned char **out, const char *what, uint64_t bytes)
-{
-    const uint64_t alignment = bytes >= 4 * (uint64_t)HUGE_PAGE ? HUGE_PAGE : LINE;
-    uint64_t rounded;
-    *out = NULL;
-    if (round_up(bytes ? bytes : 1, alignment, &rounded) && rounded < INT64_MAX)
-        *out = aligned_alloc(alignment, rounded);
-    if (!*out) {
-        hft_fail_memory(what, bytes);
-        return false;
-    }
-    if (alignment == HUGE_PAGE)
-        madvise(*out, rounded, MADV_HUGEPAGE);
-    memset(*out, 0, rounded);
-    return true;
 }
 
 /* ---- Descriptions ---- */
@@ -240,7 +210,7 @@ static const char *whole_of(const hftac_array *a, int which)
     return e && e->whole ? text_of(a, e->whole) : NULL;
 }
 
-static void describe_array(hftac_array *a, int32_t threads)
+static void describe_array(hftac_array *a)
 {
     const Model *m = a->m;
     hftac_description *d = &a->about;
@@ -251,7 +221,6 @@ static void describe_array(hftac_array *a, int32_t threads)
     d->cpu_features = text_of(a, m->code->features);
     d->models = a->n;
     d->capacity = (int32_t)m->info->n_models;
-    d->threads = threads;
     d->batch = m->info->batch;
     d->epochs = m->info->epochs;
     d->n_inputs = (int32_t)rows(a, HFTAC_SECTION_INPUTS);
@@ -267,151 +236,69 @@ static void describe_array(hftac_array *a, int32_t threads)
     d->scratch_bytes_per_thread = m->info->scratch_bytes;
 }
 
+static hftac_status describe_device(hftac_array *a)
+{
+    const DeviceMemory *m = &a->device->memory;
+    hftac_description *d = &a->about;
+    d->device = a->device->kind->name;
+    d->threads = a->device->threads;
+    d->state_bytes = m->state;
+    d->shared_bytes = m->shared;
+    d->scratch_bytes = m->scratch;
+    d->input_bytes = m->input;
+    d->output_bytes = m->output;
+    d->total_bytes = m->state + m->shared + m->scratch + m->input + m->output;
+    hftac_status s = HFTAC_OK;
+    for (int32_t i = 0; !s && i < d->n_inputs; i++)
+        if (a->inputs[i].is_drawn)
+            s = hft_leave_drawn(a, i);
+    return s;
+}
+
 /* ---- Memory ---- */
 
-/* Cuts one block into an area per row, each aligned to a line. */
-typedef struct Cut {
-    uint64_t bytes;
-    bool overflow;
-} Cut;
-
-static uint64_t cut_next(Cut *c, uint64_t bytes, uint64_t copies)
+static uint64_t staging_bytes(const hftac_array *a)
 {
-    const uint64_t at = c->bytes;
-    uint64_t area;
-    if (__builtin_mul_overflow(bytes, copies, &area) || !round_up(area, LINE, &area) ||
-        __builtin_add_overflow(c->bytes, area, &c->bytes))
-        c->overflow = true;
-    return at;
-}
-
-static bool allocate_inputs(hftac_array *a)
-{
-    const uint32_t n = rows(a, HFTAC_SECTION_INPUTS);
-    if (!table(&a->input_at, n, sizeof *a->input_at) ||
-        !table(&a->input_buffer, n, sizeof *a->input_buffer) ||
-        !table(&a->fed, n, sizeof *a->fed))
-        return false;
-    Cut c = {0};
-    for (uint32_t i = 0; i < n; i++)
-        cut_next(&c, hft_model_input(a->m, i)->bytes,
-                 a->inputs[i].is_each ? (uint64_t)a->n : 1);
-    if (!block(&a->input_memory, "inputs", c.overflow ? UINT64_MAX : c.bytes))
-        return false;
-    a->about.input_bytes = c.bytes;
-    c = (Cut){0};
-    for (uint32_t i = 0; i < n; i++) {
-        const uint64_t copies = a->inputs[i].is_each ? (uint64_t)a->n : 1;
-        a->input_buffer[i] =
-            a->input_memory + cut_next(&c, hft_model_input(a->m, i)->bytes, copies);
-        a->input_at[i] = a->input_buffer[i];
-        if (a->inputs[i].is_drawn)
-            hft_leave_drawn(a, (int32_t)i);
-    }
-    return true;
-}
-
-static bool allocate_outputs(hftac_array *a)
-{
-    const uint32_t n = rows(a, HFTAC_SECTION_OUTPUTS);
-    if (!table(&a->output_at, n, sizeof *a->output_at))
-        return false;
-    Cut c = {0};
-    for (uint32_t i = 0; i < n; i++)
-        cut_next(&c, hft_model_output(a->m, i)->bytes, (uint64_t)a->n);
-    if (!block(&a->output_memory, "outputs", c.overflow ? UINT64_MAX : c.bytes))
-        return false;
-    a->about.output_bytes = c.bytes;
-    c = (Cut){0};
-    for (uint32_t i = 0; i < n; i++)
-        a->output_at[i] =
-            a->output_memory + cut_next(&c, hft_model_output(a->m, i)->bytes, (uint64_t)a->n);
-    return true;
-}
-
-/* Of the array's models, which may be fewer than the file's; the file's are known to fit. */
-static uint64_t state_bytes(const hftac_array *a)
-{
-    const uint64_t n = (uint64_t)a->n;
-    uint64_t bytes = n * a->m->variant->state_bytes;
+    uint64_t most = 0;
     for (uint32_t i = 0; i < a->m->variant->n_states; i++) {
         const HftacState *s = hft_model_state(a->m, i);
-        const uint64_t end = s->offset + (n - 1) * s->model_bytes + s->bytes;
-        bytes = end > bytes ? end : bytes;
+        most = !hft_is_plain(s) && s->bytes > most ? s->bytes : most;
     }
-    return bytes;
-}
-
-static bool allocate_state(hftac_array *a)
-{
-    hftac_description *d = &a->about;
-    uint64_t stride;
-    d->state_bytes = state_bytes(a);
-    d->shared_bytes = a->m->info->shared_bytes;
-    if (!round_up(a->m->info->scratch_bytes, LINE, &stride) ||
-        __builtin_add_overflow(stride, SCRATCH_GAP, &stride) ||
-        __builtin_mul_overflow(stride, (uint64_t)d->threads, &d->scratch_bytes))
-        d->scratch_bytes = UINT64_MAX;
-    a->scratch_stride = stride;
-    return block(&a->state, "the models' state", d->state_bytes) &&
-           block(&a->shared, "shared values", d->shared_bytes) &&
-           block(&a->scratch, "scratch", d->scratch_bytes);
-}
-
-static bool allocate_partition(const hftac_array *a, Partition *p)
-{
-    const uint64_t n = (uint64_t)a->n;
-    return table(&p->wanted, n, 1) && table(&p->lo, n, sizeof *p->lo) &&
-           table(&p->hi, n, sizeof *p->hi) &&
-           table(&p->first, (uint64_t)a->about.threads + 1, sizeof *p->first);
+    return most;
 }
 
 static bool allocate_host(hftac_array *a)
 {
     const uint64_t n = (uint64_t)a->n, n_metrics = (uint64_t)a->about.n_metrics;
-    return table(&a->hyper_values, n * rows(a, HFTAC_SECTION_HYPERS), sizeof(double)) &&
-           table(&a->results, n * a->m->info->n_results, sizeof(double)) &&
-           table(&a->clocks, n * HFTAC_N_CLOCK, sizeof(double)) &&
-           table(&a->seeds, n, sizeof *a->seeds) &&
-           table(&a->frames, (uint64_t)a->about.threads, sizeof *a->frames) &&
-           table(&a->models, n, sizeof *a->models) &&
+    Control *c = &a->control;
+    return table(&c->hypers, n * rows(a, HFTAC_SECTION_HYPERS), sizeof(double)) &&
+           table(&c->clocks, n * HFTAC_N_CLOCK, sizeof(double)) &&
+           table(&c->scalars, HFTAC_N_SCALARS, sizeof(double)) &&
+           table(&c->seeds, n, sizeof *c->seeds) &&
+           table(&a->fed, rows(a, HFTAC_SECTION_INPUTS), sizeof *a->fed) &&
+           table(&a->staging, staging_bytes(a), 1) && table(&a->models, n, sizeof *a->models) &&
            table(&a->metric_values, n * n_metrics, sizeof(double)) &&
            table(&a->epoch_sum, n * n_metrics, sizeof(double)) &&
            table(&a->epoch_count, n, sizeof *a->epoch_count) && table(&a->alive, n, 1) &&
-           table(&a->flags, n, 1) && table(&a->evaluated, n, 1) &&
-           allocate_partition(a, &a->running) && allocate_partition(a, &a->others);
-}
-
-static void fill_frames(hftac_array *a)
-{
-    for (int32_t t = 0; t < a->about.threads; t++)
-        a->frames[t] = (HftacFrame){.size = sizeof(HftacFrame),
-                                    .state = a->state,
-                                    .shared = a->shared,
-                                    .scratch = a->scratch + (size_t)t * a->scratch_stride,
-                                    .inputs = a->input_at,
-                                    .hypers = a->hyper_values,
-                                    .clocks = a->clocks,
-                                    .scalars = a->scalars,
-                                    .seeds = a->seeds,
-                                    .results = a->results,
-                                    .outputs = a->output_at};
+           table(&a->flags, n, 1) && table(&a->evaluated, n, 1);
 }
 
 static void fill_values(hftac_array *a, uint64_t seed)
 {
     for (int32_t b = 0; b < a->n; b++) {
-        a->seeds[b] = seed + (uint64_t)b;
+        a->control.seeds[b] = seed + (uint64_t)b;
         for (uint32_t h = 0; h < rows(a, HFTAC_SECTION_HYPERS); h++)
-            a->hyper_values[(size_t)b * rows(a, HFTAC_SECTION_HYPERS) + h] = a->hypers[h].value;
-        a->clocks[(size_t)b * HFTAC_N_CLOCK + HFTAC_CLOCK_EPOCHS] = (double)a->m->info->epochs;
+            a->control.hypers[(size_t)b * rows(a, HFTAC_SECTION_HYPERS) + h] =
+                a->hypers[h].value;
+        a->control.clocks[(size_t)b * HFTAC_N_CLOCK + HFTAC_CLOCK_EPOCHS] =
+            (double)a->m->info->epochs;
         a->models[b].state = HFTAC_MODEL_STOPPED;
         hft_set_state(a, b, HFTAC_MODEL_RUNNING);
     }
     a->n_uninitialized = a->n;
     for (size_t i = 0; i < (size_t)a->about.n_metrics * (size_t)a->n; i++)
         a->metric_values[i] = NAN;
-    a->scalars[HFTAC_SCALAR_N_VALID] = (double)a->m->info->batch;
+    a->control.scalars[HFTAC_SCALAR_N_VALID] = (double)a->m->info->batch;
 }
 
 /* ---- Open and close ---- */
@@ -443,15 +330,18 @@ static hftac_status build(hftac_array *a, const char *path, const hftac_options 
     if (!plan_entries(a) || !describe_inputs(a) || !describe_hypers(a) || !describe_params(a) ||
         !describe_outputs(a))
         return HFTAC_MEMORY;
-    describe_array(a, wanted < a->n ? wanted : a->n);
-    if (!allocate_state(a) || !allocate_inputs(a) || !allocate_outputs(a) || !allocate_host(a))
+    describe_array(a);
+    if (!allocate_host(a))
         return HFTAC_MEMORY;
-    hftac_description *d = &a->about;
-    d->total_bytes =
-        d->state_bytes + d->shared_bytes + d->scratch_bytes + d->input_bytes + d->output_bytes;
-    fill_frames(a);
     fill_values(a, o->seed);
-    return hft_pool_open(a->about.threads, &a->pool);
+    s = hft_device_open(o->device,
+                        &(DeviceSetup){.model = a->m,
+                                       .path = a->path,
+                                       .control = &a->control,
+                                       .models = a->n,
+                                       .threads = wanted},
+                        &a->device);
+    return s ? s : describe_device(a);
 }
 
 hftac_status hftac_open(const char *path, const hftac_options *options, hftac_array **array)
@@ -476,34 +366,36 @@ hftac_status hftac_open(const char *path, const hftac_options *options, hftac_ar
     return HFTAC_OK;
 }
 
-static void free_partition(Partition *p)
-{
-    free(p->wanted);
-    free(p->lo);
-    free(p->hi);
-    free(p->first);
-}
-
 void hftac_close(hftac_array *a)
 {
     if (!a)
         return;
-    hft_pool_close(a->pool);
+    hft_device_close(a->device);
     for (int i = 0; i < HFTAC_N_ENTRIES; i++) {
         free(a->plans[i].values);
         free(a->plans[i].faults);
         free(a->plans[i].causes);
         free(a->plans[i].kept);
     }
-    free_partition(&a->running);
-    free_partition(&a->others);
-    void *const tables[] = {
-        a->path,          a->inputs,        a->hypers,       a->params,      a->metrics,
-        a->outputs,       a->state,         a->shared,       a->scratch,     a->input_memory,
-        a->output_memory, a->input_at,      a->input_buffer, a->output_at,   a->fed,
-        a->hyper_values,  a->results,       a->seeds,        a->clocks,      a->frames,
-        a->models,        a->metric_values, a->epoch_sum,    a->epoch_count, a->flags,
-        a->evaluated,     a->alive,         a->profile,      a->pointers};
+    void *const tables[] = {a->path,
+                            a->inputs,
+                            a->hypers,
+                            a->params,
+                            a->metrics,
+                            a->outputs,
+                            a->fed,
+                            a->staging,
+                            a->control.hypers,
+                            a->control.clocks,
+                            a->control.scalars,
+                            a->control.seeds,
+                            a->models,
+                            a->metric_values,
+                            a->epoch_sum,
+                            a->epoch_count,
+                            a->flags,
+                            a->evaluated,
+                            a->alive};
     for (size_t i = 0; i < sizeof tables / sizeof tables[0]; i++)
         free(tables[i]);
     hft_image_close(&a->image);

@@ -1,26 +1,17 @@
 /* The inside of an hftac_array, for the files that implement it.
  *
- * All memory is allocated by hftac_open (array.c); a step writes only into it. */
+ * All memory is allocated by hftac_open: the host's by array.c, what the models compute with by
+ * the device; a step writes only into it. */
 #ifndef HFTAC_RUNTIME_ARRAY_H
 #define HFTAC_RUNTIME_ARRAY_H
 
 #include <stdbool.h>
 #include <sys/types.h>
 
+#include "runtime/device.h"
 #include "runtime/error.h"
 #include "runtime/hftac.h"
 #include "runtime/image.h"
-#include "runtime/pool.h"
-
-/* The runs of consecutive models that each worker computes: worker t has runs first[t] ..
- * first[t + 1] - 1. */
-typedef struct Partition {
-    unsigned char *wanted; /* [models] flags that it was made for */
-    int32_t *lo, *hi;      /* [models] */
-    int32_t *first;        /* [threads + 1] */
-    int n_workers;         /* 0: no model is wanted */
-    bool made;
-} Partition;
 
 /* Where an entry's results go. */
 typedef struct ResultRef {
@@ -44,12 +35,6 @@ typedef struct ModelStatus {
     char text[192];
 } ModelStatus;
 
-/* What one kernel has taken. */
-typedef struct KernelTime {
-    int64_t calls;
-    double seconds;
-} KernelTime;
-
 struct hftac_array {
     Image image;
     const Model *m;
@@ -66,25 +51,13 @@ struct hftac_array {
     int32_t step_param, batch_param, epoch_metric_param;
     EntryPlan plans[HFTAC_N_ENTRIES];
 
-    /* What the kernels see. */
-    unsigned char *state, *shared, *scratch, *input_memory, *output_memory;
-    size_t scratch_stride;
-    const void **input_at;        /* [n_inputs] now in use */
-    unsigned char **input_buffer; /* [n_inputs] in input_memory */
-    void **output_at;             /* [n_outputs] */
-    int64_t *fed;                 /* [n_inputs] samples fed; 0: nothing yet */
-    double *hyper_values;         /* [n][n_hypers] */
-    double *results;              /* [n][n_results] */
-    double *clocks;               /* [n][HFTAC_N_CLOCK] */
-    double scalars[HFTAC_N_SCALARS];
-    uint64_t *seeds;
-    HftacFrame *frames; /* [threads] */
-    /* NULL: runs are not cut into kernels.  Else for each kernel of the file what it has taken,
-     * the table of pointers that its function gets, and in which round the loops around it are,
-     * outermost first. */
-    KernelTime *profile;
-    void **pointers;
-    int64_t rounds[HFTAC_MAX_LOOPS];
+    /* What the models compute with lies there; the host's part of it is `control`. */
+    Device *device;
+    Control control;
+    const double *results; /* [n][n_results] of the entry that ran last, in host memory */
+    int64_t *fed;          /* [n_inputs] samples fed; 0: nothing yet */
+    unsigned char
+        *staging; /* room for a state in stored order, where that is not the plain one */
 
     /* What the host keeps. */
     int64_t epoch; /* of the data: the order of samples depends on it */
@@ -98,13 +71,11 @@ struct hftac_array {
     bool evaluating;
     bool trained_last; /* the metrics are those of a training step, not of an evaluation */
     bool predicted;
-    Partition running, others; /* of training; of everything else */
     int32_t n_running, n_uninitialized;
     /* During a loop over a data set: the data set's number of row i of model b's batch is
      * sample_numbers[b * sample_numbers_stride + i]; else NULL. */
     const int64_t *sample_numbers;
     size_t sample_numbers_stride;
-    Pool *pool;
 };
 
 /* NULL checks and ranges at the door of every public call.  An array lives in the process that
@@ -115,12 +86,14 @@ hftac_status hft_check_slot(const hftac_array *a, int32_t model);
 hftac_status hft_check_handle(const hftac_array *a, int32_t handle, int32_t count,
                               const char *what);
 
-/* Runs entry `which` for the models whose flag is set, shared part first; `p` remembers how
- * they were divided. */
-void hft_run_entry(hftac_array *a, int which, Partition *p, const unsigned char *wanted);
-/* Gives initial values to every flagged model that has none. */
-void hft_initialize_models(hftac_array *a, const unsigned char *wanted);
-void hft_initialize_model(hftac_array *a, int32_t model);
+/* Runs entry `which` for the models whose flag is set, and waits for its results. */
+hftac_status hft_run_entry(hftac_array *a, int which, const unsigned char *wanted);
+/* Gives initial values to every flagged model that has none.  `wanted` may be a->flags, which is
+ * used up. */
+hftac_status hft_initialize_models(hftac_array *a, const unsigned char *wanted);
+hftac_status hft_initialize_model(hftac_array *a, int32_t model);
+/* After a change of a->control. */
+void hft_control_changed(hftac_array *a);
 /* Fails if the entry takes whole batches only and `samples` end in a partial one. */
 hftac_status hft_check_partial(const hftac_array *a, int which, int64_t samples);
 /* Every input that the entry reads has been fed, with at least `samples` samples. */
@@ -129,27 +102,18 @@ hftac_status hft_check_fed(const hftac_array *a, int which, int64_t samples);
 void hft_default_plan(hftac_array *a, int64_t steps_per_epoch);
 void hft_set_state(hftac_array *a, int32_t model, hftac_model_state state);
 
-/* Copies samples into an input's own buffer and uses it.  Row i of the batch is row rows[i]
- * of `values` (rows == NULL: i), whose rows are those of one model and stand one after the
- * other as `sample_major` says, or else have the input's own axis order with `samples` at the
- * batch axis.  Rows from `samples` on repeat row 0. */
-typedef struct Rows {
-    const unsigned char *values;
-    const int64_t *rows;
-    int64_t samples;
-    bool sample_major;
-} Rows;
-void hft_fill_input(hftac_array *a, int32_t input, int32_t model, const Rows *rows);
-/* Marks an input as fed from its own buffer. */
-void hft_use_buffer(hftac_array *a, int32_t input, int64_t samples);
+/* Samples of one model, or of all where they share the input, for the next steps. */
+hftac_status hft_fill_input(hftac_array *a, int32_t input, int32_t model, const Rows *rows);
+/* From now on the input counts as fed with so many samples. */
+void hft_note_fed(hftac_array *a, int32_t input, int64_t samples);
 /* A drawn input without data: NaN, in whose place the program draws. */
-void hft_leave_drawn(hftac_array *a, int32_t input);
+hftac_status hft_leave_drawn(hftac_array *a, int32_t input);
 bool hft_entry_reads(const hftac_array *a, int which, int32_t input);
 
-/* Row-major to stored order of one state and back. */
-/* Where a model has a state. */
-unsigned char *hft_state_of(const hftac_array *a, const HftacState *s, int32_t model);
-void hft_param_read(const hftac_array *a, int32_t param, int32_t model, void *values);
-void hft_param_write(hftac_array *a, int32_t param, int32_t model, const void *values);
+/* Is the stored order of a state the row-major one? */
+bool hft_is_plain(const HftacState *s);
+/* A model's state in row-major order, from and to the device. */
+hftac_status hft_param_read(const hftac_array *a, int32_t param, int32_t model, void *values);
+hftac_status hft_param_write(hftac_array *a, int32_t param, int32_t model, const void *values);
 
 #endif

@@ -1,64 +1,22 @@
-/* Putting a batch where the kernels read it.
- *
- * An input is [outer..., N, inner...]; a sample is `outer` pieces of `inner` bytes. */
+/* Feeding a batch: what the caller may give, and what an entry has to be given. */
 #include <inttypes.h>
-#include <string.h>
 
 #include "runtime/array.h"
 
-typedef struct Pieces {
-    int64_t outer, extent; /* pieces of a sample; samples that the axis holds */
-    size_t inner;          /* bytes of a piece */
-} Pieces;
-
-static Pieces pieces_of(const hftac_input_description *in)
+hftac_status hft_fill_input(hftac_array *a, int32_t input, int32_t model, const Rows *rows)
 {
-    Pieces p = {
-        .outer = 1, .extent = in->dims[in->batch_axis], .inner = hftac_type_bytes(in->type)};
-    for (int32_t k = 0; k < in->batch_axis; k++)
-        p.outer *= in->dims[k];
-    for (int32_t k = in->batch_axis + 1; k < in->rank; k++)
-        p.inner *= (size_t)in->dims[k];
-    return p;
+    return a->device->kind->feed(a->device, (uint32_t)input, model, rows);
 }
 
-void hft_fill_input(hftac_array *a, int32_t input, int32_t model, const Rows *r)
+void hft_note_fed(hftac_array *a, int32_t input, int64_t samples)
 {
-    const hftac_input_description *in = &a->inputs[input];
-    unsigned char *to =
-        a->input_buffer[input] +
-        (in->is_each ? (size_t)model * hft_model_input(a->m, (uint32_t)input)->bytes : 0);
-    if (in->batch_axis < 0) {
-        memcpy(to, r->values, in->bytes);
-        return;
-    }
-    const Pieces p = pieces_of(in);
-    if (!r->rows && r->samples == p.extent && (!r->sample_major || p.outer == 1)) {
-        memcpy(to, r->values, in->bytes);
-        return;
-    }
-    for (int64_t i = 0; i < p.extent; i++) {
-        const int64_t in_batch = i < r->samples ? i : 0;
-        const int64_t row = r->rows ? r->rows[in_batch] : in_batch;
-        for (int64_t o = 0; o < p.outer; o++) {
-            const int64_t piece = r->sample_major ? row * p.outer + o : o * r->samples + row;
-            memcpy(to + (size_t)(o * p.extent + i) * p.inner,
-                   r->values + (size_t)piece * p.inner, p.inner);
-        }
-    }
-}
-
-void hft_use_buffer(hftac_array *a, int32_t input, int64_t samples)
-{
-    a->input_at[input] = a->input_buffer[input];
     a->fed[input] = a->inputs[input].batch_axis < 0 ? a->m->info->batch : samples;
 }
 
-void hft_leave_drawn(hftac_array *a, int32_t input)
+hftac_status hft_leave_drawn(hftac_array *a, int32_t input)
 {
-    const hftac_input_description *in = &a->inputs[input];
-    memset(a->input_buffer[input], 0xff, in->bytes * (size_t)(in->is_each ? a->n : 1));
-    hft_use_buffer(a, input, a->m->info->batch);
+    hft_note_fed(a, input, a->m->info->batch);
+    return a->device->kind->feed_drawn(a->device, (uint32_t)input);
 }
 
 static hftac_status check_feed(const hftac_array *a, hftac_input input, const void *values,
@@ -79,19 +37,19 @@ static hftac_status check_feed(const hftac_array *a, hftac_input input, const vo
 
 hftac_status hftac_feed(hftac_array *a, hftac_input input, const void *values, int64_t samples)
 {
-    const hftac_status s = check_feed(a, input, values, samples);
+    hftac_status s = check_feed(a, input, values, samples);
     if (s)
         return s;
     const hftac_input_description *in = &a->inputs[input];
     const size_t bytes = in->batch_axis < 0
                              ? in->bytes
                              : in->bytes / (size_t)a->m->info->batch * (size_t)samples;
-    for (int32_t b = 0; b < (in->is_each ? a->n : 1); b++)
-        hft_fill_input(a, input, b,
-                       &(Rows){.values = (const unsigned char *)values + (size_t)b * bytes,
-                               .samples = samples});
-    hft_use_buffer(a, input, samples);
-    return HFTAC_OK;
+    for (int32_t b = 0; !s && b < (in->is_each ? a->n : 1); b++)
+        s = hft_fill_input(a, input, b,
+                           &(Rows){.values = (const unsigned char *)values + (size_t)b * bytes,
+                                   .samples = samples});
+    hft_note_fed(a, input, samples);
+    return s;
 }
 
 hftac_status hftac_feed_model(hftac_array *a, hftac_input input, int32_t model,
@@ -106,9 +64,9 @@ hftac_status hftac_feed_model(hftac_array *a, hftac_input input, int32_t model,
     if (!in->is_each)
         return hft_fail(HFTAC_USAGE,
                         "input %s is shared by all models: feed it with hftac_feed", in->name);
-    hft_fill_input(a, input, model, &(Rows){.values = values, .samples = samples});
-    hft_use_buffer(a, input, samples);
-    return HFTAC_OK;
+    s = hft_fill_input(a, input, model, &(Rows){.values = values, .samples = samples});
+    hft_note_fed(a, input, samples);
+    return s;
 }
 
 hftac_status hftac_feed_borrowed(hftac_array *a, hftac_input input, const void *values)
@@ -122,9 +80,8 @@ hftac_status hftac_feed_borrowed(hftac_array *a, hftac_input input, const void *
                         hftac_type_text(in->type));
     if (in->is_each && in->bytes != hft_model_input(a->m, (uint32_t)input)->bytes)
         return hftac_feed(a, input, values, a->m->info->batch);
-    a->input_at[input] = values;
-    a->fed[input] = a->m->info->batch;
-    return HFTAC_OK;
+    hft_note_fed(a, input, a->m->info->batch);
+    return a->device->kind->feed_borrowed(a->device, (uint32_t)input, values);
 }
 
 hftac_status hft_check_fed(const hftac_array *a, int which, int64_t samples)

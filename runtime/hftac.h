@@ -52,7 +52,8 @@ extern "C" {
     X(CPU,         6, "the model.so needs a CPU feature that this machine lacks")                      \
     X(MEMORY,      7, "out of memory")                                                                 \
     X(THREADS,     8, "worker threads could not be started")                                           \
-    X(INTERRUPTED, 9, "a callback asked to stop")
+    X(INTERRUPTED, 9, "a callback asked to stop")                                                      \
+    X(DEVICE,      10, "the device is not there, or failed")
 /* name, number, text.  Types: name, number, text, bytes, name in safetensors files */
 #define HFTAC_TYPE_TABLE(X)         \
     X(BOOL, 0, "bool", 1, "BOOL")   \
@@ -94,6 +95,9 @@ typedef struct hftac_options {
     int32_t threads; /* 0: as many as this process may use CPUs; never more than models */
     int32_t models;  /* use only slots 0 .. models - 1; 0: all that were compiled in */
     uint64_t seed;   /* slot b's seed is seed + b until set */
+    /* Where the models train: "cpu", "cuda" or "cuda:N", the N-th GPU; NULL: "cpu".  HFTAC_DEVICE
+     * if there is none, or the model.so has no code for it. */
+    const char *device;
 } hftac_options;
 
 /* Opens a model.so.  The file is checked (form, version, CPU features) before any of its code
@@ -111,8 +115,9 @@ typedef struct hftac_description {
     const char *path, *name, *version, *march, *cpu_features;
     int32_t models, capacity; /* slots in use; slots compiled in (B) */
     int32_t threads;
-    int64_t batch;  /* N, samples a step */
-    int64_t epochs; /* of the train section; 0: none given */
+    const char *device; /* "cpu" */
+    int64_t batch;      /* N, samples a step */
+    int64_t epochs;     /* of the train section; 0: none given */
     int32_t n_inputs, n_hypers, n_params, n_metrics, n_outputs;
     int32_t can_train, can_evaluate, can_predict; /* flags: entry points that were compiled */
     /* Bytes: state and results grow with the models in use, scratch with threads. */

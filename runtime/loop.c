@@ -45,30 +45,34 @@ static void fill_order(int64_t *order, int64_t first, int64_t n, bool shuffled, 
 
 /* ---- Batches ---- */
 
-static void feed_input(const Loop *l, int32_t i, int64_t n)
+static hftac_status feed_input(const Loop *l, int32_t i, int64_t n)
 {
     const DataInput *d = &l->data->inputs[i];
     const int32_t slots = l->a->inputs[i].is_each ? l->a->n : 1;
-    for (int32_t b = 0; b < slots; b++) {
+    hftac_status s = HFTAC_OK;
+    for (int32_t b = 0; !s && b < slots; b++) {
         const size_t copy = d->copies == 1 ? 0 : (size_t)b;
-        hft_fill_input(l->a, i, b,
-                       &(Rows){.values = d->values + copy * d->copy_bytes,
-                               .rows = l->order + (size_t)b * l->stride + l->at,
-                               .samples = n,
-                               .sample_major = true});
+        s = hft_fill_input(l->a, i, b,
+                           &(Rows){.values = d->values + copy * d->copy_bytes,
+                                   .rows = l->order + (size_t)b * l->stride + l->at,
+                                   .samples = n,
+                                   .sample_major = true});
     }
-    hft_use_buffer(l->a, i, n);
+    hft_note_fed(l->a, i, n);
+    return s;
 }
 
-void hft_loop_feed(Loop *l, int64_t n)
+hftac_status hft_loop_feed(Loop *l, int64_t n)
 {
-    for (int32_t i = 0; i < l->data->n_inputs; i++)
+    hftac_status s = HFTAC_OK;
+    for (int32_t i = 0; !s && i < l->data->n_inputs; i++)
         if (l->data->inputs[i].values && hft_entry_reads(l->a, l->entry, i))
-            feed_input(l, i, n);
+            s = feed_input(l, i, n);
         else if (l->a->inputs[i].is_drawn)
-            hft_leave_drawn(l->a, i);
+            s = hft_leave_drawn(l->a, i);
     l->a->sample_numbers = l->order + l->at;
     l->a->sample_numbers_stride = l->stride;
+    return s;
 }
 
 hftac_status hft_loop_open(Loop *l, hftac_array *a, const hftac_data *data, int entry,
@@ -166,8 +170,9 @@ static hftac_status train_batches(Loop *l, const hftac_train_options *o, hftac_p
     const int64_t batches = l->data->samples / a->m->info->batch;
     hftac_status s = HFTAC_OK;
     for (int64_t i = 0; i < batches && !s && a->n_running; i++) {
-        hft_loop_feed(l, a->m->info->batch);
-        s = hftac_train_step(a);
+        s = hft_loop_feed(l, a->m->info->batch);
+        if (!s)
+            s = hftac_train_step(a);
         if (s)
             break;
         l->at += a->m->info->batch;
@@ -226,8 +231,9 @@ static hftac_status evaluate_batches(Loop *l, const hftac_evaluate_options *o, h
     hftac_status s = hftac_evaluate_begin(l->a, o->running_only);
     for (int64_t i = 0; i < batches && !s; i++) {
         const int64_t n = hft_loop_next(l);
-        hft_loop_feed(l, n);
-        s = hftac_evaluate_step(l->a, n);
+        s = hft_loop_feed(l, n);
+        if (!s)
+            s = hftac_evaluate_step(l->a, n);
         if (s)
             break;
         l->at += n;

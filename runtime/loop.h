@@ -25,6 +25,6 @@ void hft_loop_close(Loop *l);
 /* Samples of the next batch, and the feeding of them; the caller then runs the step and adds
  * n to l->at. */
 int64_t hft_loop_next(const Loop *l);
-void hft_loop_feed(Loop *l, int64_t n);
+hftac_status hft_loop_feed(Loop *l, int64_t n);
 
 #endif

@@ -14,8 +14,9 @@ static hftac_status predict_batches(hftac_array *a, const hftac_data *data, hfta
     hftac_status s = hft_loop_open(&l, a, data, HFTAC_ENTRY_PREDICT, false);
     while (!s && l.at < data->samples) {
         const int64_t n = hft_loop_next(&l);
-        hft_loop_feed(&l, n);
-        s = hftac_predict_step(a, n);
+        s = hft_loop_feed(&l, n);
+        if (!s)
+            s = hftac_predict_step(a, n);
         if (!s && sink(context, l.at, n))
             s = HFTAC_INTERRUPTED;
         l.at += n;

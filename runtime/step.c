@@ -1,10 +1,5 @@
 /* Running entry points: initial values, training, evaluation, prediction, and what becomes of
- * their results.
- *
- * What an entry does is a list of steps in model.so, walked here.  The models that it runs for are
- * cut into one contiguous block per worker, the same one as long as the same models run, so that a
- * model's state stays in one core's cache.  A region's function is called once per maximal row of
- * neighbours. */
+ * their results.  How an entry is run is the device's affair. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -12,117 +7,66 @@
 
 #include "runtime/array.h"
 #include "runtime/door.h"
-#include "runtime/profile.h"
-
-/* ---- Dividing models among workers ---- */
-
-static void partition_make(Partition *p, int32_t n, int threads, const unsigned char *wanted)
-{
-    memcpy(p->wanted, wanted, (size_t)n);
-    p->made = true;
-    int32_t total = 0;
-    for (int32_t b = 0; b < n; b++)
-        total += wanted[b] != 0;
-    p->n_workers = total < threads ? total : threads;
-    int32_t run = 0, seen = 0, b = 0;
-    for (int t = 0; t < p->n_workers; t++) {
-        p->first[t] = run;
-        const int32_t end = (int32_t)((int64_t)total * (t + 1) / p->n_workers);
-        while (seen < end) {
-            while (!wanted[b])
-                b++;
-            p->lo[run] = b;
-            while (b < n && wanted[b] && seen < end) {
-                b++;
-                seen++;
-            }
-            p->hi[run++] = b;
-        }
-    }
-    p->first[p->n_workers] = run;
-}
-
-typedef struct StepJob {
-    hftac_array *a;
-    const Partition *p;
-    HftacRegionFn *function;
-} StepJob;
-
-static void run_worker(void *context, int worker)
-{
-    const StepJob *job = context;
-    const Partition *p = job->p;
-    for (int32_t r = p->first[worker]; r < p->first[worker + 1]; r++)
-        job->function(&job->a->frames[worker], p->lo[r], p->hi[r]);
-}
-
-/* Every step is done before the next one begins, so a barrier is nothing that is left to do. */
-static void run_step(hftac_array *a, const Partition *p, const HftacStep *s)
-{
-    StepJob job = {.a = a, .p = p};
-    switch (s->kind) {
-    case HFTAC_STEP_SHARED:
-        hft_model_run(a->m, s->function)(&a->frames[0], 0, 0);
-        break;
-    case HFTAC_STEP_MODELS:
-        job.function = hft_model_run(a->m, s->function);
-        hft_pool_run(a->pool, p->n_workers, run_worker, &job);
-        break;
-    }
-}
-
-void hft_run_entry(hftac_array *a, int which, Partition *p, const unsigned char *wanted)
-{
-    const HftacEntry *e = a->plans[which].entry;
-    if (!p->made || memcmp(p->wanted, wanted, (size_t)a->n) != 0)
-        partition_make(p, a->n, a->about.threads, wanted);
-    for (uint32_t i = 0; p->n_workers && i < e->n_steps; i++) {
-        const HftacStep *s = hft_entry_step(a->m, e, i);
-        if (a->profile)
-            hft_profile_step(a, s, wanted);
-        else
-            run_step(a, p, s);
-    }
-}
 
 /* ---- Initial values ---- */
 
-static void clear_states(hftac_array *a, int32_t model, bool only_accumulators)
+void hft_control_changed(hftac_array *a)
 {
-    for (uint32_t i = 0; i < a->m->variant->n_states; i++) {
-        const HftacState *s = hft_model_state(a->m, i);
-        if (!only_accumulators || s->role == HFTAC_ROLE_METRIC)
-            memset(hft_state_of(a, s, model), 0, s->bytes);
-    }
+    a->device->kind->control_changed(a->device);
 }
 
-/* `wanted` may be a->flags, which is used up. */
-void hft_initialize_models(hftac_array *a, const unsigned char *wanted)
+static void set_n_valid(hftac_array *a, int64_t n)
+{
+    if (a->control.scalars[HFTAC_SCALAR_N_VALID] == (double)n)
+        return;
+    a->control.scalars[HFTAC_SCALAR_N_VALID] = (double)n;
+    hft_control_changed(a);
+}
+
+hftac_status hft_run_entry(hftac_array *a, int which, const unsigned char *wanted)
+{
+    const hftac_status s = a->device->kind->run(a->device, (uint32_t)which, wanted);
+    return s ? s : a->device->kind->results(a->device, &a->results);
+}
+
+static hftac_status clear_states(hftac_array *a, int32_t model, bool only_accumulators)
+{
+    hftac_status s = HFTAC_OK;
+    for (uint32_t i = 0; !s && i < a->m->variant->n_states; i++)
+        if (!only_accumulators || hft_model_state(a->m, i)->role == HFTAC_ROLE_METRIC)
+            s = a->device->kind->clear(a->device, i, model);
+    return s;
+}
+
+hftac_status hft_initialize_models(hftac_array *a, const unsigned char *wanted)
 {
     if (!a->n_uninitialized)
-        return;
+        return HFTAC_OK;
     unsigned char *flags = a->flags;
     bool any = false;
-    for (int32_t b = 0; b < a->n; b++) {
+    hftac_status s = HFTAC_OK;
+    for (int32_t b = 0; !s && b < a->n; b++) {
         flags[b] = wanted[b] && !a->models[b].initialized;
-        if (!flags[b])
-            continue;
-        any = true;
-        clear_states(a, b, false);
-        a->models[b].initialized = true;
-        a->n_uninitialized--;
+        any |= flags[b];
+        if (flags[b])
+            s = clear_states(a, b, false);
     }
-    if (any && a->plans[HFTAC_ENTRY_INIT].entry)
-        hft_run_entry(a, HFTAC_ENTRY_INIT, &a->others, flags);
+    if (!s && any && a->plans[HFTAC_ENTRY_INIT].entry)
+        s = hft_run_entry(a, HFTAC_ENTRY_INIT, flags);
+    for (int32_t b = 0; !s && b < a->n; b++) {
+        a->models[b].initialized |= flags[b];
+        a->n_uninitialized -= flags[b];
+    }
+    return s;
 }
 
-void hft_initialize_model(hftac_array *a, int32_t model)
+hftac_status hft_initialize_model(hftac_array *a, int32_t model)
 {
     if (a->models[model].initialized)
-        return;
+        return HFTAC_OK;
     memset(a->flags, 0, (size_t)a->n);
     a->flags[model] = 1;
-    hft_initialize_models(a, a->flags);
+    return hft_initialize_models(a, a->flags);
 }
 
 /* ---- States of models ---- */
@@ -139,12 +83,19 @@ void hft_set_state(hftac_array *a, int32_t model, hftac_model_state state)
              state == HFTAC_MODEL_RUNNING ? "running" : "stopped");
 }
 
+static hftac_status read_counter(const hftac_array *a, int32_t param, int32_t model,
+                                 int64_t *out)
+{
+    *out = 0;
+    return param >= 0 && a->models[model].initialized ? hft_param_read(a, param, model, out)
+                                                      : HFTAC_OK;
+}
+
+/* For a model's record, where a device that fails can tell nothing. */
 static int64_t steps_done(const hftac_array *a, int32_t model)
 {
-    int64_t step = 0;
-    if (a->step_param >= 0 && a->models[model].initialized)
-        hft_param_read(a, a->step_param, model, &step);
-    return step;
+    int64_t step;
+    return read_counter(a, a->step_param, model, &step) ? 0 : step;
 }
 
 /* The row of the batch that element `position` of the input belongs to, as the data set
@@ -257,10 +208,8 @@ static const HftacResult *find_kept(const hftac_array *a, const EntryPlan *p, in
 /* Of the batches that make a step some are still to come. */
 static bool within_step(const hftac_array *a, int32_t model)
 {
-    int64_t n = 0;
-    if (a->batch_param >= 0)
-        hft_param_read(a, a->batch_param, model, &n);
-    return n != 0;
+    int64_t n;
+    return !read_counter(a, a->batch_param, model, &n) && n != 0;
 }
 
 static void record_kept(hftac_array *a, int32_t model, const HftacResult *r)
@@ -325,14 +274,18 @@ static hftac_status check_entry(const hftac_array *a, int which, int64_t n_valid
 hftac_status hftac_train_step(hftac_array *a)
 {
     HFT_OWN_FLOAT_MODE;
-    const hftac_status s = check_entry(a, HFTAC_ENTRY_TRAIN, a ? a->m->info->batch : 0);
+    hftac_status s = check_entry(a, HFTAC_ENTRY_TRAIN, a ? a->m->info->batch : 0);
+    if (!s)
+        s = hft_initialize_models(a, a->alive);
     if (s)
         return s;
-    hft_initialize_models(a, a->alive);
-    a->scalars[HFTAC_SCALAR_N_VALID] = (double)a->m->info->batch;
-    hft_run_entry(a, HFTAC_ENTRY_TRAIN, &a->running, a->alive);
+    set_n_valid(a, a->m->info->batch);
+    s = hft_run_entry(a, HFTAC_ENTRY_TRAIN, a->alive);
+    if (s)
+        return s;
+    /* Taking a model's results may stop that model, and no other one. */
     for (int32_t b = 0; b < a->n; b++)
-        if (a->running.wanted[b])
+        if (a->alive[b])
             take_train_results(a, b);
     a->trained_last = true;
     return HFTAC_OK;
@@ -366,12 +319,12 @@ hftac_status hftac_evaluate_begin(hftac_array *a, int running_only)
                         a->path);
     for (int32_t b = 0; b < a->n; b++)
         a->evaluated[b] = running_only ? a->alive[b] : 1;
-    hft_initialize_models(a, a->evaluated);
-    for (int32_t b = 0; b < a->n; b++)
+    hftac_status s = hft_initialize_models(a, a->evaluated);
+    for (int32_t b = 0; !s && b < a->n; b++)
         if (a->evaluated[b])
-            clear_states(a, b, true);
-    a->evaluating = true;
-    return HFTAC_OK;
+            s = clear_states(a, b, true);
+    a->evaluating = !s;
+    return s;
 }
 
 hftac_status hftac_evaluate_step(hftac_array *a, int64_t n_valid)
@@ -382,9 +335,10 @@ hftac_status hftac_evaluate_step(hftac_array *a, int64_t n_valid)
         return s;
     if (!a->evaluating)
         return hft_fail(HFTAC_USAGE, "hftac_evaluate_step without hftac_evaluate_begin");
-    a->scalars[HFTAC_SCALAR_N_VALID] = (double)n_valid;
-    hft_run_entry(a, HFTAC_ENTRY_EVAL, &a->others, a->evaluated);
-    s = first_fault(a, HFTAC_ENTRY_EVAL, a->evaluated);
+    set_n_valid(a, n_valid);
+    s = hft_run_entry(a, HFTAC_ENTRY_EVAL, a->evaluated);
+    if (!s)
+        s = first_fault(a, HFTAC_ENTRY_EVAL, a->evaluated);
     if (s)
         a->evaluating = false;
     return s;
@@ -398,7 +352,9 @@ hftac_status hftac_evaluate_end(hftac_array *a)
     if (!a->evaluating)
         return hft_fail(HFTAC_USAGE, "hftac_evaluate_end without hftac_evaluate_begin");
     a->evaluating = false;
-    hft_run_entry(a, HFTAC_ENTRY_EVAL_END, &a->others, a->evaluated);
+    const hftac_status s = hft_run_entry(a, HFTAC_ENTRY_EVAL_END, a->evaluated);
+    if (s)
+        return s;
     for (int32_t b = 0; b < a->n; b++)
         if (a->evaluated[b])
             store_metrics(a, &a->plans[HFTAC_ENTRY_EVAL_END], b);
@@ -413,11 +369,14 @@ hftac_status hftac_predict_step(hftac_array *a, int64_t n_valid)
     if (s)
         return s;
     memset(a->flags, 1, (size_t)a->n);
-    hft_initialize_models(a, a->flags);
+    s = hft_initialize_models(a, a->flags);
+    if (s)
+        return s;
     memset(a->flags, 1, (size_t)a->n);
-    a->scalars[HFTAC_SCALAR_N_VALID] = (double)n_valid;
-    hft_run_entry(a, HFTAC_ENTRY_PREDICT, &a->others, a->flags);
-    s = first_fault(a, HFTAC_ENTRY_PREDICT, a->flags);
+    set_n_valid(a, n_valid);
+    s = hft_run_entry(a, HFTAC_ENTRY_PREDICT, a->flags);
+    if (!s)
+        s = first_fault(a, HFTAC_ENTRY_PREDICT, a->flags);
     a->predicted = s == HFTAC_OK;
     return s;
 }
@@ -436,9 +395,12 @@ hftac_status hftac_read_output(const hftac_array *a, hftac_output output, int32_
     if (!a->predicted)
         return hft_fail(HFTAC_USAGE,
                         "there is no prediction yet: call hftac_predict_step first");
-    *values = (const unsigned char *)a->output_at[output] +
-              (size_t)model * hft_model_output(a->m, (uint32_t)output)->bytes;
-    return HFTAC_OK;
+    const void *all = NULL;
+    s = a->device->kind->output(a->device, (uint32_t)output, &all);
+    if (!s)
+        *values = (const unsigned char *)all +
+                  (size_t)model * hft_model_output(a->m, (uint32_t)output)->bytes;
+    return s;
 }
 
 hftac_status hftac_read_step(hftac_array *a, int32_t model, int64_t *step)
@@ -447,7 +409,5 @@ hftac_status hftac_read_step(hftac_array *a, int32_t model, int64_t *step)
         return hft_fail(HFTAC_USAGE, "step is NULL");
     *step = 0;
     const hftac_status s = hft_check_slot(a, model);
-    if (!s)
-        *step = steps_done(a, model);
-    return s;
+    return s ? s : read_counter(a, a->step_param, model, step);
 }

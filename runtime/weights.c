@@ -37,8 +37,9 @@ static hftac_status write_values(hftac_array *a, int32_t model, StWriter *w,
     for (int32_t i = 0; i < a->about.n_params && !s; i++) {
         if (!is_saved(&a->params[i]))
             continue;
-        hft_param_read(a, i, model, values);
-        s = hft_st_write(w, t++, 0, values, a->params[i].bytes);
+        s = hft_param_read(a, i, model, values);
+        if (!s)
+            s = hft_st_write(w, t++, 0, values, a->params[i].bytes);
     }
     free(values);
     return s;
@@ -68,13 +69,18 @@ static hftac_status write_model(hftac_array *a, int32_t model, AtomicFile *file)
         return hft_fail_memory("a file's header",
                                (uint64_t)a->about.n_params * sizeof *tensors);
     }
-    hft_initialize_model(a, model);
+    hftac_status s = hft_initialize_model(a, model);
+    if (s) {
+        free(tensors);
+        hft_file_abort(file);
+        return s;
+    }
     char slot[16];
     snprintf(slot, sizeof slot, "%d", model);
     const char *const metadata[][2] = {
         {"format", "pt"}, {"model", a->about.name}, {"slot", slot}};
     StWriter *w = NULL;
-    hftac_status s = hft_st_create(file, tensors, list_saved(a, tensors), metadata, 3, &w);
+    s = hft_st_create(file, tensors, list_saved(a, tensors), metadata, 3, &w);
     if (!s)
         s = write_values(a, model, w, tensors);
     if (!s)
@@ -118,15 +124,14 @@ static json_t *model_json(const hftac_array *a, int32_t model)
     for (int32_t h = 0; ok && h < a->about.n_hypers; h++)
         ok = json_object_set_new(
                  hypers, a->hypers[h].name,
-                 number_json(
-                     a->hyper_values[(size_t)model * (size_t)a->about.n_hypers + (size_t)h])) ==
-             0;
+                 number_json(a->control.hypers[(size_t)model * (size_t)a->about.n_hypers +
+                                               (size_t)h])) == 0;
     if (!ok) {
         json_decref(hypers);
         return NULL;
     }
-    return json_pack("{s:i, s:o, s:o}", "slot", (int)model, "seed", seed_json(a->seeds[model]),
-                     "hypers", hypers);
+    return json_pack("{s:i, s:o, s:o}", "slot", (int)model, "seed",
+                     seed_json(a->control.seeds[model]), "hypers", hypers);
 }
 
 /* The models of a set; NULL stands for all in use. */
@@ -391,11 +396,11 @@ static hftac_status take_values(hftac_array *a, int32_t lo, int32_t hi, const St
     if (!s)
         s = hft_read_unchanged(&f->file);
     for (int32_t b = lo; b < hi && !s; b++) {
-        hft_initialize_model(a, b);
+        s = hft_initialize_model(a, b);
         at = values;
-        for (int32_t i = 0; i < a->about.n_params; at += a->params[i++].bytes)
+        for (int32_t i = 0; !s && i < a->about.n_params; at += a->params[i++].bytes)
             if (saved_tensor(a, i, f))
-                hft_param_write(a, i, b, at);
+                s = hft_param_write(a, i, b, at);
     }
     free(values);
     return s;

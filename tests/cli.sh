@@ -57,6 +57,9 @@ rm -f pipe from_pipe
 expect 0 "parameters, 8 models" "$hftac" "$root/samples/digits.hdl" -B 8 -o digits.so
 expect 0 "" "$hftac" -q "$root/samples/digits.hdl" -B 8 -o again.so
 holds "the same input gives the same bytes" cmp digits.so again.so
+expect 4 "knows no CUDA device" "$hftrun" digits.so --device=cuda --epochs 1 --train "$root/samples/data/digits-train.safetensors"
+expect 2 "there is no device \"gpu\"" "$hftrun" digits.so --device gpu --epochs 1 --train "$root/samples/data/digits-train.safetensors"
+expect 0 "" "$hftrun" digits.so -q --device=cpu --epochs 1 --train "$root/samples/data/digits-train.safetensors"
 holds "model.so needs nothing from outside" bash -c '! nm -D --undefined-only digits.so | grep -q .'
 holds "model.so exports one symbol" bash -c '[ "$(nm -D --defined-only digits.so | wc -l)" = 1 ]'
 holds "only the outputs are left" bash -c '[ "$(ls)" = "$(printf "again.so\ndigits.so\nout")" ]'

@@ -26,6 +26,7 @@ for dir in ir/support ir frontend passes codegen runtime; do
         grep -rHoE --include='*.[chly]' '^ *# *include "[^"]+/[^"]+"' $dir 2>/dev/null |
         awk -F: -v d=$dir -v depth=$depth '{ n = split($1, p, "/"); if (depth == 1 && n > 2) next; gsub(/.*include "|"$/, "", $2); print $1 ":" $2 }')
 done
+bad=$(grep -rlE '#include "runtime/cpu/' --include='*.[ch]' . | grep -v '^./runtime/cpu/\|^./build\|^./tests/') && complain "the inside of the CPU device is included by: $bad"
 bad=$(grep -rlE '#include [<"](llvm|llvm-c)/' --include='*.[ch]' . | grep -v '^./codegen/cpu/\|^./build' ) && complain "LLVM headers outside codegen/cpu: $bad"
 bad=$(grep -rlE '#include [<"](cuda|nvrtc|cublas|cudnn)' --include='*.[ch]' . | grep -v '^./codegen/cuda/\|^./runtime/cuda.c\|^./build\|^./tests/' ) && complain "CUDA headers in: $bad"
 bad=$(grep -rnE 'switch \((n->|node->|[a-z_]*->)?op\)' --include='*.c' ir frontend passes codegen) && complain "switch over operators: $bad"

@@ -9,10 +9,15 @@
 int exit_code(hftac_status status)
 {
     static const int codes[] = {
-        [HFTAC_USAGE] = EXIT_USAGE,      [HFTAC_NOT_FOUND] = EXIT_INPUT,
-        [HFTAC_DATA] = EXIT_INPUT,       [HFTAC_FILE] = EXIT_FILE,
-        [HFTAC_MODEL] = EXIT_INPUT,      [HFTAC_CPU] = EXIT_MISSING,
-        [HFTAC_MEMORY] = EXIT_FILE,      [HFTAC_THREADS] = EXIT_FILE,
+        [HFTAC_USAGE] = EXIT_USAGE,
+        [HFTAC_NOT_FOUND] = EXIT_INPUT,
+        [HFTAC_DATA] = EXIT_INPUT,
+        [HFTAC_FILE] = EXIT_FILE,
+        [HFTAC_MODEL] = EXIT_INPUT,
+        [HFTAC_CPU] = EXIT_MISSING,
+        [HFTAC_DEVICE] = EXIT_MISSING,
+        [HFTAC_MEMORY] = EXIT_FILE,
+        [HFTAC_THREADS] = EXIT_FILE,
         [HFTAC_INTERRUPTED] = EXIT_FILE, /* is seen to where it is asked for */
     };
     return codes[status];
@@ -37,7 +42,8 @@ void *allocate(size_t count, size_t size)
 static hftac_array *open_array(const Options *o, HyperTable *h)
 {
     hftac_array *a;
-    hftac_options ho = {.threads = o->threads, .models = o->models, .seed = o->seed};
+    hftac_options ho = {
+        .threads = o->threads, .models = o->models, .seed = o->seed, .device = o->device};
     check(hftac_open(o->model, &ho, &a));
     const int wanted = hypers_count(o, a), capacity = hftac_describe(a)->capacity;
     const int n = o->models ? o->models : wanted > 1 ? wanted : capacity;

@@ -29,6 +29,7 @@ typedef struct Options {
     OptionList specs; /* --hyper NAME=... */
     int epochs;       /* -1: the program's */
     int models, threads, only;
+    const char *device; /* "cpu", "cuda", "cuda:N"; NULL: the CPU */
     uint64_t seed;
     bool grid, info, json, quiet, profile, perf_map;
     hftac_shuffle shuffle;

@@ -46,3 +46,10 @@ target_link_libraries(test_runtime hftac_runtime_static hftac_flags)
 add_test(NAME unit_runtime COMMAND test_runtime $<TARGET_FILE:fake_model> $<TARGET_FILE:fake_model_cpu>
   $<TARGET_FILE:fake_model_version> $<TARGET_FILE:fake_model_other> ${other_models})
 set_tests_properties(unit_runtime PROPERTIES LABELS unit)
+
+# The same on a device whose memory the library cannot touch.
+add_executable(test_runtime_apart ${runtime_tests} ${here}/unit/apart_device.c)
+target_link_libraries(test_runtime_apart hftac_runtime_static hftac_flags)
+add_test(NAME unit_runtime_apart COMMAND test_runtime_apart $<TARGET_FILE:fake_model> $<TARGET_FILE:fake_model_cpu>
+  $<TARGET_FILE:fake_model_version> $<TARGET_FILE:fake_model_other> ${other_models})
+set_tests_properties(unit_runtime_apart PROPERTIES LABELS unit)

@@ -77,6 +77,17 @@ static void test_open(char **others)
     FAILS(hftac_open(folder, NULL, &a), HFTAC_MODEL, "not a file");
     FAILS(hftac_open("/proc/self/exe", NULL, &a), HFTAC_MODEL, "not a");
     FAILS(hftac_open(model_path, &(hftac_options){.threads = -1}, &a), HFTAC_USAGE, "threads");
+    FAILS(hftac_open(model_path, &(hftac_options){.device = "cuda"}, &a), HFTAC_DEVICE, "CUDA");
+    FAILS(hftac_open(model_path, &(hftac_options){.device = "cuda:7"}, &a), HFTAC_DEVICE,
+          "cuda:7");
+    static const char *const wrong[] = {"",        "gpu",        "cuda:", "cuda:x", "cuda:-1",
+                                        "cuda:1x", "cuda:99999", "cpu:1", "CPU",    "cpu "};
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
+        FAILS(hftac_open(model_path, &(hftac_options){.device = wrong[i]}, &a), HFTAC_USAGE,
+              "device");
+    OK(hftac_open(model_path, &(hftac_options){.device = "cpu"}, &a));
+    CHECK(!strcmp(hftac_describe(a)->device, "cpu"));
+    hftac_close(a);
     FAILS(hftac_open(model_path, &(hftac_options){.models = 5}, &a), HFTAC_USAGE,
           "holds 4 models, 5");
     FAILS(hftac_open(others[0], NULL, &a), HFTAC_CPU, "lacks warp9 flux");
