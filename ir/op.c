@@ -9,6 +9,13 @@
 
 #include "ir/shape_rules.h"
 
+/* HAS_GRADIENT(none) is false, of any other rule true: only NO_RULE_none is a macro, and puts a
+ * second argument in front of `true`. */
+#define NO_RULE_none               , false
+#define HAS_GRADIENT(rule)         SECOND_OF(NO_RULE_##rule, true, )
+#define SECOND_OF(...)             SECOND(__VA_ARGS__)
+#define SECOND(first, second, ...) second
+
 static const OpInfo ops[] = {
 #define OP(NAME, text_, in_, attrs_, shape_, grad_, kind_, data_) \
     {.name = #NAME,                                               \
@@ -18,6 +25,7 @@ static const OpInfo ops[] = {
      .kind = KIND_##kind_,                                        \
      .data = data_,                                               \
      .grad = #grad_,                                              \
+     .has_gradient = HAS_GRADIENT(grad_),                         \
      .shape = shape_rule_##shape_},
 #include "ir/ops.def"
 };

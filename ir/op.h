@@ -119,7 +119,8 @@ typedef struct OpInfo {
     AttrKind attrs;
     OpKind kind;
     int data;
-    const char *grad; /* the rule's name: "add", "none", "missing" */
+    const char *grad;  /* the rule's name, for people: "add", "none", "missing" */
+    bool has_gradient; /* the rule is not `none` */
     ShapeRule *shape;
 } OpInfo;
 

@@ -226,6 +226,12 @@ typedef struct Fault {
     SrcRange loc;
 } Fault;
 
+/* Nodes lo <= id < hi come from a statement of an optimizer that makes what is called `name`. */
+typedef struct NamedNodes {
+    const char *name; /* NULL: the parameter's new value */
+    int lo, hi;
+} NamedNodes;
+
 /* A scalar that an update computes with tensors, in the type in which it meets them. */
 typedef struct Scalar {
     const char *label;
@@ -299,6 +305,9 @@ struct Elab {
     const char *updating; /* the parameter whose optimizer runs, or NULL */
     Scalar *scalars;      /* that have met tensors in this update */
     int n_scalars, cap_scalars;
+    NamedNodes *made; /* by the optimizer that runs; inner statements stand behind outer ones */
+    int n_made, cap_made;
+    int making;      /* the statement among them that is being run, or -1 */
     int n_schedules; /* whose bodies have been run in the train graph */
 };
 
@@ -537,6 +546,11 @@ Value math_count(Elab *e, Node *x, int n, const int64_t *dims);
 bool math_same_value(const Node *a, const Node *b, int *left);
 /* train_scalars.c: the operator brings the scalar v, as that node, together with a tensor. */
 void scalars_note(Elab *e, OpCode op, const Value *v, Node *as, SrcRange at);
+/* Around a statement: what it makes is called so in reports, inside what makes `outer` outer.name;
+ * NULL: like what is around it. */
+int making_begin(Elab *e, const char *name);
+/* outer: what making_begin has returned. */
+void making_end(Elab *e, int outer);
 /* x where it is real; else in the program's real type (weak: f64). */
 Value math_real(Elab *e, Value v);
 

@@ -139,8 +139,11 @@ static const char *target_hint(Elab *e, const Ast *target)
 static void exec_assign(Elab *e, const Ast *s)
 {
     const Ast *lhs = s->kid[0];
+    const char *name = lhs->kid[0]->name;
     e->b.hint = target_hint(e, lhs->kid[0]);
+    const int outer = making_begin(e, strcmp(name, "_") != 0 ? name : NULL);
     const Value v = eval(e, s->kid[1]);
+    making_end(e, outer);
     if (lhs->n == 1) {
         bind_target(e, lhs->kid[0], v);
         return;
@@ -222,7 +225,9 @@ static void exec_next(Elab *e, const Ast *s)
     const State *state = module_state(e->module, name);
     const Binding *b = scope_find(&e->frame->scope, s->name);
     e->b.hint = elab_join(e, e->frame->prefix, arena_printf(e->arena, "%s.next", s->name));
+    const int outer = making_begin(e, s->name);
     const Value v = eval(e, s->kid[0]);
+    making_end(e, outer);
     if (v.kind == V_ERROR || (b != NULL && b->value.kind == V_ERROR))
         return;
     if (state == NULL || b == NULL) {
@@ -259,8 +264,10 @@ static void exec_return(Elab *e, const Ast *s)
     }
     e->b.hint = f->return_hint;
     Value *v = arena_array(e->arena, (size_t)s->n, sizeof *v);
+    const int outer = making_begin(e, NULL);
     for (int i = 0; i < s->n; i++)
         v[i] = eval(e, s->kid[i]);
+    making_end(e, outer);
     f->result = s->n == 1 ? v[0] : value_list_of(s->n, v);
     f->returned = true;
 }

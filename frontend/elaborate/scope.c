@@ -62,11 +62,13 @@ static bool context_name(Elab *e, const char *name, SrcRange at, Value *out)
         return true;
     }
     Node *n = steps_done(e);
+    const int outer = making_begin(e, "step");
     b.hint = "step";
     /* Training counts from 1: the step that is being done. */
     if (e->entry == ENTRY_TRAIN)
         n = build2(&b, OP_ADD, n, build_const(&b, DT_I64, 1));
     *out = value_node(build_cast(&b, n, DT_F64), true);
+    making_end(e, outer);
     return true;
 }
 

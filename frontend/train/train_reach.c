@@ -6,8 +6,6 @@
  * inside, until no further carried value turns out to matter. */
 #include "frontend/train/train.h"
 
-#include <string.h>
-
 #include "ir/loop.h"
 
 typedef struct Reach {
@@ -23,7 +21,7 @@ static bool flows_through(const Node *n)
     const OpInfo *op = op_info(n->op);
     if (dtype_class(n->type.dtype) != DTC_REAL)
         return false;
-    return strcmp(op->grad, "none") != 0 || (op->kind == KIND_EXPR && op->n_in == 1);
+    return op->has_gradient || (op->kind == KIND_EXPR && op->n_in == 1);
 }
 
 static void reach_loop(Reach *r, const Node *loop);

@@ -7,9 +7,8 @@
  * has been noted already is not noted twice. */
 #include "frontend/train/train.h"
 
-#include <ctype.h>
+#include <limits.h>
 #include <math.h>
-#include <string.h>
 
 #include "ir/scalar.h"
 
@@ -30,20 +29,51 @@ static bool is_known(const Elab *e, const Node *n)
     return false;
 }
 
-/* "w.rate.4" is called rate, "w.exp_avg.next.2" exp_avg, while w is updated. */
-static const char *label_of(Elab *e, const Node *n, const char *param)
+int making_begin(Elab *e, const char *name)
 {
-    const size_t own = strlen(param);
-    const char *name = n->name;
-    if (strncmp(name, param, own) == 0 && name[own] == '.')
-        name += own + 1;
-    char *label = arena_strdup(e->arena, name), *dot = strrchr(label, '.');
-    if (dot != NULL && isdigit((unsigned char)dot[1]))
-        *dot = '\0';
-    dot = strrchr(label, '.');
-    if (dot != NULL && strcmp(dot, ".next") == 0)
-        *dot = '\0';
-    return label;
+    const int outer = e->making;
+    if (e->updating == NULL)
+        return outer;
+    const char *around = outer >= 0 ? e->made[outer].name : NULL;
+    if (name == NULL)
+        name = around;
+    else if (around != NULL)
+        name = elab_join(e, around, name);
+    e->making = e->n_made;
+    *ELAB_PUSH(e, made) = (NamedNodes){name, e->b.graph->n_nodes, INT_MAX};
+    return outer;
+}
+
+void making_end(Elab *e, int outer)
+{
+    if (e->updating != NULL)
+        e->made[e->making].hi = e->b.graph->n_nodes;
+    e->making = outer;
+}
+
+/* What the optimizer calls a value that it was given. */
+static const char *argument_name(const Elab *e, const Node *n)
+{
+    const Frame *f = e->frame;
+    while (f != NULL && f->kind != FRAME_OPTIM)
+        f = f->up;
+    for (int i = 0; f != NULL && i < f->scope.n; i++)
+        if (f->scope.v[i].value.kind == V_TENSOR && f->scope.v[i].value.node == n)
+            return f->scope.v[i].name;
+    return NULL;
+}
+
+/* A hyper and the like have names of their own; the rest is called like what the statement that
+ * computes it makes. */
+static const char *label_of(const Elab *e, const Node *n)
+{
+    if (op_info(n->op)->kind == KIND_LEAF && op_info(n->op)->attrs == ATTR_leaf)
+        return n->attrs.leaf.name;
+    for (int i = e->n_made - 1; i >= 0; i--)
+        if (e->made[i].lo <= n->id && n->id < e->made[i].hi)
+            return e->made[i].name != NULL ? e->made[i].name : "the new value";
+    const char *given = argument_name(e, n);
+    return given != NULL ? given : op_info(n->op)->text;
 }
 
 void scalars_note(Elab *e, OpCode op, const Value *v, Node *as, SrcRange at)
@@ -58,21 +88,13 @@ void scalars_note(Elab *e, OpCode op, const Value *v, Node *as, SrcRange at)
         return;
     }
     if (v->kind == V_TENSOR && v->weak && as->type.shape.rank == 0 && !is_known(e, as))
-        *ELAB_PUSH(e, scalars) = (Scalar){label_of(e, v->node, e->updating), as};
+        *ELAB_PUSH(e, scalars) = (Scalar){label_of(e, v->node), as};
 }
 
 void scalars_add(Elab *e, const char *label, Node *n)
 {
     if (!is_known(e, n))
         *ELAB_PUSH(e, scalars) = (Scalar){label, n};
-}
-
-static bool is_reported(const Elab *e, int i)
-{
-    for (int k = 0; k < i; k++)
-        if (strcmp(e->scalars[k].label, e->scalars[i].label) == 0)
-            return true;
-    return false;
 }
 
 Node *scalars_finite(Elab *e, const char *optimizer, SrcRange loc)
@@ -83,8 +105,6 @@ Node *scalars_finite(Elab *e, const char *optimizer, SrcRange loc)
         e->b.hint = "ok";
         Node *finite = build1(&e->b, OP_ISFINITE, s->node);
         ok = ok == NULL ? finite : build2(&e->b, OP_AND, ok, finite);
-        if (is_reported(e, i))
-            continue;
         e->b.hint = s->label;
         const Output o = {.kind = OUT_CAUSE,
                           .name = arena_printf(e->arena, "%s in %s", s->label, optimizer),

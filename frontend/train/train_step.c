@@ -306,6 +306,8 @@ static void update_param(Step *s, const Trained *p)
                b->call);
     scope_bind(e, &f->scope, head->kid[1]->name, value_node(p->grad, false), b->call);
     e->updating = p->name;
+    e->making = -1;
+    e->n_made = 0;
     const Value v =
         run_definition(e, b->def->kid[2], arena_printf(e->arena, "%s.next", p->name));
     e->updating = NULL;

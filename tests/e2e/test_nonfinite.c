@@ -157,6 +157,15 @@ static void check_scalars(void)
          "hdl 1\nhyper d = 0.1\n" MODEL
          "optimizer AdamW(0.1, weight_decay = 1 / (d - 7) * (d - 7)) }",
          "d", 0.1, 7, x123, 2, "p in AdamW is nan", 1},
+        {"the second scalar of one statement",
+         "hdl 1\nhyper b = 1\noptimizer Two(a, b) on (p, g) {\n"
+         "  return p - (0.1 / a) * g - (0.1 / b) * g\n}\n" MODEL "optimizer Two(b + 1, b) }",
+         "b", 1, 0, x123, 2, "the new value in Two is inf", 1},
+        {"a scalar of a function that the optimizer calls",
+         "hdl 1\nhyper b = 1\nfn part(x, b) {\n  next = x / b\n  return next\n}\n"
+         "optimizer Parts(lr, b) on (p, g) {\n"
+         "  rate = part(lr, b)\n  return p - rate * g\n}\n" MODEL "optimizer Parts(0.1, b) }",
+         "b", 1, 0, x123, 2, "rate.next in Parts is inf", 1},
         {"a schedule that is NaN",
          "hdl 1\nhyper n = 4\nschedule Ramp(n) = epoch / n\n" MODEL
          "optimizer SGD(0.1)\nschedule Ramp(n) }",

@@ -198,6 +198,9 @@ static void test_table(void)
         if (info->kind == KIND_EXPR)
             CHECK(scalar_arity((ScalarFn)info->data) == info->n_in);
     }
+    for (int i = 0; i < OP_COUNT_; i++)
+        CHECK(op_info((OpCode)i)->has_gradient ==
+              (strcmp(op_info((OpCode)i)->grad, "none") != 0));
     CHECK(op_find("nonsense") == OP_COUNT_);
     Arena *a = arena_new();
     Attrs x, y;
