@@ -9,13 +9,60 @@ static Dist constant_dist(Value v, SrcRange at)
     return (Dist){.arg = {v, value_none(), value_none()}, .loc = at};
 }
 
-Value builtin_dist(const Call *c)
+static Value dist_of(const Call *c, DistScale scale, bool is_normal)
 {
     Dist *d = arena_alloc(c->e->arena, sizeof *d);
-    *d = (Dist){.family = c->builtin, .graph = c->e->b.graph, .loc = c->at};
+    *d = (Dist){.family = c->builtin,
+                .scale = scale,
+                .is_normal = is_normal,
+                .graph = c->e->b.graph,
+                .loc = c->at};
     for (int i = 0; i < c->n; i++)
         d->arg[i] = c->arg[i];
     return (Value){.kind = V_DIST, .dist = d};
+}
+
+Value builtin_normal(const Call *c)
+{
+    return dist_of(c, DIST_GIVEN, true);
+}
+
+Value builtin_uniform(const Call *c)
+{
+    return dist_of(c, DIST_GIVEN, false);
+}
+
+Value builtin_kaiming_normal(const Call *c)
+{
+    return dist_of(c, DIST_KAIMING, true);
+}
+
+Value builtin_kaiming_uniform(const Call *c)
+{
+    return dist_of(c, DIST_KAIMING, false);
+}
+
+Value builtin_xavier_normal(const Call *c)
+{
+    return dist_of(c, DIST_XAVIER, true);
+}
+
+Value builtin_xavier_uniform(const Call *c)
+{
+    return dist_of(c, DIST_XAVIER, false);
+}
+
+/* Those that name a distribution when they are called without arguments. */
+static bool is_initialiser(const Builtin *b)
+{
+    static Value (*const all[])(const Call *c) = {
+        builtin_normal,          builtin_uniform,       builtin_kaiming_normal,
+        builtin_kaiming_uniform, builtin_xavier_normal, builtin_xavier_uniform,
+        builtin_zeros,           builtin_ones};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        if (b->run == all[i])
+            return true;
+    return false;
 }
 
 bool dist_from(Elab *e, const Value *v, SrcRange at, Dist *out)
@@ -36,7 +83,7 @@ bool dist_from(Elab *e, const Value *v, SrcRange at, Dist *out)
     case V_BUILTIN: {
         /* `init = zeros`, `init = normal`: the family with its defaults. */
         const Args none = {.loc = at, .name_loc = at};
-        if (v->builtin->run != builtin_dist && v->builtin->run != builtin_full_of)
+        if (!is_initialiser(v->builtin))
             break;
         const Value d = call_value(e, v, &none);
         return d.kind == V_DIST && dist_from(e, &d, at, out);
@@ -53,9 +100,8 @@ bool dist_from(Elab *e, const Value *v, SrcRange at, Dist *out)
     return false;
 }
 
-Value builtin_full_of(const Call *c)
+static Value filled_with(const Call *c, double x)
 {
-    const double x = strcmp(c->builtin->name, "ones") == 0;
     Shape s;
     if (c->arg[0].kind == V_NONE) {
         Dist *d = arena_alloc(c->e->arena, sizeof *d);
@@ -65,6 +111,16 @@ Value builtin_full_of(const Call *c)
     if (!value_to_shape(c->e, &c->arg[0], c->loc[0], false, &s))
         return value_error();
     return value_node(build_full(&c->e->b, DT_F64, &s, x), true);
+}
+
+Value builtin_zeros(const Call *c)
+{
+    return filled_with(c, 0);
+}
+
+Value builtin_ones(const Call *c)
+{
+    return filled_with(c, 1);
 }
 
 Value builtin_full(const Call *c)
@@ -170,7 +226,7 @@ static Value deviation(Elab *e, const Dist *d, const Value *arg, const char *sta
     double in, out;
     if (!fans(e, d, state, s, &in, &out))
         return value_error();
-    if (d->family->name[0] == 'x')
+    if (d->scale == DIST_XAVIER)
         return math_binary(e, OP_MUL, arg[0], value_num(sqrt(2 / (in + out)), false), d->loc);
     const Value *mode = &d->arg[1];
     const bool fan_out = mode->kind == V_STR && strcmp(mode->str, "fan_out") == 0;
@@ -185,11 +241,9 @@ static Value deviation(Elab *e, const Dist *d, const Value *arg, const char *sta
 static Value sample(Elab *e, const Dist *d, const Value *arg, const char *state, const Shape *s,
                     Node *step)
 {
-    const char *family = d->family->name;
-    const bool plain = strcmp(family, "normal") == 0 || strcmp(family, "uniform") == 0;
-    const bool is_normal = strstr(family, "normal") != NULL;
+    const bool is_normal = d->is_normal;
     Value lo = arg[0], width = arg[1];
-    if (!plain) {
+    if (d->scale != DIST_GIVEN) {
         const Value std = deviation(e, d, arg, state, s);
         const Value half = math_binary(e, OP_MUL, std, value_num(sqrt(3), false), d->loc);
         lo = is_normal ? value_num(0, false) : math_unary(e, OP_NEG, half, d->loc);

@@ -94,8 +94,17 @@ struct Layer {
     SrcRange loc;
 };
 
+/* What the width of a distribution comes from. */
+typedef enum DistScale {
+    DIST_GIVEN, /* its arguments */
+    DIST_KAIMING,
+    DIST_XAVIER
+} DistScale;
+
 typedef struct Dist {
     const Builtin *family; /* NULL: the constant arg[0] */
+    DistScale scale;
+    bool is_normal; /* else uniform */
     Value arg[3];
     const Graph *graph; /* of the nodes among arg */
     SrcRange loc;
