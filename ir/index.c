@@ -14,8 +14,16 @@ void index_space_init(IndexSpace *s, Arena *a, int n_lanes)
     index_var(s, INDEX_VAR_LANE, 0, n_lanes - 1, true);
 }
 
+void index_space_init_fixed(IndexSpace *s, IndexVar *var, int n)
+{
+    *s = (IndexSpace){.var = var, .cap = n};
+    index_var(s, INDEX_VAR_LANE, 0, 0, true);
+}
+
 int index_var(IndexSpace *s, IndexVarKind kind, int64_t lo, int64_t hi, bool lanes)
 {
+    if (s->n == s->cap && !s->arena)
+        diag_internal(NULL, "a reading has more than %d variables", s->cap);
     if (s->n == s->cap)
         s->var = arena_grow(s->arena, s->var, &s->cap, sizeof *s->var);
     s->var[s->n] = (IndexVar){.kind = kind, .lo = lo, .hi = hi, .lanes = lanes};
@@ -356,96 +364,4 @@ Index index_unflatten(IndexSpace *s, const Shape *shape, const int *order, Affin
         flat = quotient;
     }
     return r;
-}
-
-static Index permuted(const Node *view, const Index *i)
-{
-    const IntList *dims = &view->attrs.perm.dims;
-    Index r = {.rank = i->rank};
-    for (int k = 0; k < i->rank; k++)
-        r.at[dims->v[k]] = i->at[k];
-    return r;
-}
-
-static Index sliced(const Node *view, const Index *i)
-{
-    Index r = {.rank = i->rank};
-    for (int k = 0; k < i->rank; k++) {
-        const Affine scaled = affine_scale(&i->at[k], view->attrs.slice.step.v[k]);
-        r.at[k] = affine_plus(&scaled, view->attrs.slice.start.v[k]);
-    }
-    return r;
-}
-
-static Shape axes_between(const Shape *s, int first, int end)
-{
-    Shape r = {.rank = end - first};
-    for (int k = first; k < end; k++)
-        r.dim[k - first] = s->dim[k];
-    return r;
-}
-
-/* Runs of axes with equal numbers of elements, as short as possible, are counted through on their
- * own. */
-static Index reshaped(IndexSpace *s, const Node *view, const Index *i)
-{
-    const Shape *to = &view->type.shape, *from = &view->in[0]->type.shape;
-    Index r = {.rank = from->rank};
-    for (int t = 0, f = 0; t < to->rank || f < from->rank;) {
-        const int t0 = t, f0 = f;
-        int64_t a = t < to->rank ? to->dim[t++] : 1, b = f < from->rank ? from->dim[f++] : 1;
-        while (a != b) {
-            if (a < b)
-                a *= to->dim[t++];
-            else
-                b *= from->dim[f++];
-        }
-        const Shape outer = axes_between(to, t0, t), inner = axes_between(from, f0, f);
-        Index part = {.rank = t - t0};
-        for (int k = t0; k < t; k++)
-            part.at[k - t0] = i->at[k];
-        part = index_unflatten(s, &inner, NULL, index_flatten(s, &outer, &part));
-        for (int k = f0; k < f; k++)
-            r.at[k] = part.at[k - f0];
-    }
-    return r;
-}
-
-static Index windowed(const Node *view, const Index *i)
-{
-    const Attrs *a = &view->attrs;
-    const int rank = view->in[0]->type.shape.rank;
-    int tap[MAX_RANK];
-    const int taps = window_taps(a, rank, tap);
-    Index r = {.rank = rank};
-    for (int k = 0; k < rank; k++) {
-        const Affine along = affine_scale(&i->at[taps + k], a->window.step.v[k]);
-        r.at[k] = affine_plus(&along, a->window.start.v[k]);
-        if (tap[k] < 0)
-            continue;
-        const Affine across = affine_scale(&i->at[tap[k]], a->window.dilation.v[k]);
-        r.at[k] = affine_add(&r.at[k], &across);
-    }
-    return r;
-}
-
-Index index_view(IndexSpace *s, const Node *view, const Index *i)
-{
-    const Shape *from = &view->in[0]->type.shape;
-    switch (op_info(view->op)->data) {
-    case VIEW_RESHAPE:
-        return reshaped(s, view, i);
-    case VIEW_EXPAND:
-        return index_broadcast(from, i);
-    case VIEW_PERMUTE:
-        return permuted(view, i);
-    case VIEW_SLICE:
-        return sliced(view, i);
-    case VIEW_WINDOW:
-        return windowed(view, i);
-    case VIEW_LAYOUT:
-        return *i;
-    default:
-        diag_internal(NULL, "%%%s is no view", view->name);
-    }
 }

@@ -59,6 +59,9 @@ typedef struct IndexSpace {
 
 /* Makes a space whose variable 0 is INDEX_LANE with 0 <= lane < n_lanes. */
 void index_space_init(IndexSpace *s, Arena *a, int n_lanes);
+/* A space for one reading, of at most n variables in memory of the caller's and without lanes.
+ * It has no arena: what is read through it keeps no guards. */
+void index_space_init_fixed(IndexSpace *s, IndexVar *var, int n);
 int index_var(IndexSpace *s, IndexVarKind kind, int64_t lo, int64_t hi, bool lanes);
 
 Affine affine_const(int64_t c);
@@ -98,7 +101,5 @@ Index index_unflatten(IndexSpace *s, const Shape *shape, const int *order, Affin
 /* Index into an operand of that shape that broadcasts: aligned to the right, 0 where its extent
  * is 1. */
 Index index_broadcast(const Shape *operand, const Index *i);
-/* Node of kind VIEW: which element of its operand is element i. */
-Index index_view(IndexSpace *s, const Node *view, const Index *i);
 
 #endif

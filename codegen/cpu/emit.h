@@ -63,7 +63,7 @@ typedef struct Emit {
     int active; /* lanes that count, 1..W: fewer than W in the tail block of a vectorised axis */
     /* Conditions under which the index that is being evaluated is inside (eval.c). */
     struct Guard *guard;
-    struct HeldIndex *held; /* indices for use again (eval.c) */
+    struct HeldReading *held; /* for use again (eval.c) */
     Memo *memo;
     MemoryMap *memory;
     const CodegenOptions *options;
@@ -154,7 +154,7 @@ void emit_memory_init(Emit *e);
 /* Reductions, for eval.c: n has kind REDUCE. */
 LLVMValueRef emit_reduce(Emit *e, const Node *n, const Index *i);
 
-/* A node that is a buffer seen through views (or stored itself): *buffer and, per axis of n, the
+/* A node that lies in a buffer, or is a view of one that does: *buffer and, per axis of n, the
  * stride in elements (0 on axes of extent 1 and on broadcast ones) and the offset of element 0.
  * false if some view does not resolve to strides. */
 bool emit_operand_view(Emit *e, const Node *n, const Buffer **buffer, int64_t *stride,

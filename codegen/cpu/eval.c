@@ -1,17 +1,16 @@
-/* Evaluating a node at an index: one case per kind of operator.
+/* Evaluating a node at an index: reads the operands as ir/reading.h says, and applies the kind.
  *
  * Values are remembered by (node, index, active lanes, guards) and emitted at the innermost level
  * whose counter the index depends on; a value is forgotten when its level is closed.
  *
- * Guards.  A `pad` reads its operand at t = (i - start) / step, which lies outside for some i.
- * The operand is evaluated at t all the same, under the guard 0 <= t < extent: loads in that
- * evaluation are masked (or read element 0), and the pad selects.  So t stays affine and rows
- * stay vector loads.  A guard holds for those offsets that depend on its variables; a value
- * hoisted above them cannot be outside. */
+ * Guards.  An operand is evaluated at its index even where that lies outside: loads in that
+ * evaluation are masked (or read element 0) by the guards, and the value is chosen afterwards.  So
+ * indices stay affine and rows stay vector loads.  A guard holds for those offsets that depend on
+ * its variables; a value hoisted above them cannot be outside. */
 #include "codegen/cpu/emit.h"
 
 #include "codegen/cpu/philox.h"
-#include "ir/shape.h"
+#include "ir/reading.h"
 
 enum {
     MEMO_BUCKETS = 256,
@@ -37,60 +36,44 @@ struct Memo {
     MemoEntry *bucket[MEMO_BUCKETS];
 };
 
-/* lo <= at <= hi and, if rest is not the constant 0, rest == 0.  What is read is inside if the
- * first holds, so only that matters to loads. */
+/* A condition under which what is evaluated now is read. */
 typedef struct Guard Guard;
 struct Guard {
     Guard *up;
-    Affine at, rest;
-    int64_t lo, hi;
+    const ReadGuard *read;
     int hidden; /* by reductions whose lanes are others */
 };
 
 /* Evaluation nests as deep as the kernel's values do (CODE_DEPTH of passes/fuse/work.h), and an
  * index is large: it is not on the stack. */
-typedef struct HeldIndex HeldIndex;
-struct HeldIndex {
-    Index at;
-    HeldIndex *next;
+typedef struct HeldReading HeldReading;
+struct HeldReading {
+    Reading reading;
+    HeldReading *next;
 };
 
-static Index *take_index(Emit *e)
+static Reading *take_reading(Emit *e)
 {
-    HeldIndex *held = e->held;
+    HeldReading *held = e->held;
     if (!held)
-        return &((HeldIndex *)arena_alloc(e->arena, sizeof *held))->at;
+        return &((HeldReading *)arena_alloc(e->arena, sizeof *held))->reading;
     e->held = held->next;
-    return &held->at;
+    return &held->reading;
 }
 
-static void give_index(Emit *e, Index *i)
+static void give_back(Emit *e, Reading *r)
 {
-    HeldIndex *held = (HeldIndex *)i; /* its first member */
+    HeldReading *held = (HeldReading *)r; /* its first member */
     held->next = e->held;
     e->held = held;
 }
 
-/* Not inlined: the copies that they make would be on the stack of who goes deeper. */
-static __attribute__((noinline)) Index *hold_copy(Emit *e, const Index *i)
+/* Not inlined: the copy that it makes would be on the stack of who goes deeper. */
+static __attribute__((noinline)) Reading *hold_broadcast(Emit *e, const Node *n, const Index *i)
 {
-    Index *at = take_index(e);
-    *at = *i;
-    return at;
-}
-
-static __attribute__((noinline)) Index *hold_broadcast(Emit *e, const Node *n, const Index *i)
-{
-    Index *at = take_index(e);
-    *at = index_broadcast(&n->type.shape, i);
-    return at;
-}
-
-static __attribute__((noinline)) Index *hold_view(Emit *e, const Node *n, const Index *i)
-{
-    Index *at = take_index(e);
-    *at = index_view(&e->space, n, i);
-    return at;
+    Reading *r = take_reading(e);
+    r->at = index_broadcast(&n->type.shape, i);
+    return r;
 }
 
 void emit_memo_init(Emit *e)
@@ -107,7 +90,7 @@ const Buffer *emit_readable(const Emit *e, const Node *n)
 
 static bool guard_lanes(const Emit *e, const Guard *g)
 {
-    return affine_lanes(&e->space, &g->at);
+    return affine_lanes(&e->space, &g->read->at);
 }
 
 /* A reduction that was hoisted stands beside the loop of the guard's variable, not inside. */
@@ -120,7 +103,7 @@ static bool encloses(const Level *outer, const Level *inner)
 
 static bool guard_applies(Emit *e, const Guard *g, const Level *level, bool lanes)
 {
-    return !g->hidden && encloses(emit_level_of(e, &g->at), level) &&
+    return !g->hidden && encloses(emit_level_of(e, &g->read->at), level) &&
            (lanes || !guard_lanes(e, g));
 }
 
@@ -131,21 +114,12 @@ void emit_hide_lane_guards(Emit *e, bool hide)
             g->hidden += hide ? 1 : -1;
 }
 
-/* Guards are told apart by what they say. */
-static uint64_t guard_key(const Guard *g)
-{
-    const Index i = {.rank = 1, .at = {g->at}};
-    return (index_hash(&i) ^ (uint64_t)g->lo * 31 ^ (uint64_t)g->hi) *
-               UINT64_C(0x9e3779b97f4a7c15) |
-           1;
-}
-
 static uint64_t guards_key(Emit *e, const Level *level, bool lanes)
 {
     uint64_t key = 0;
     for (const Guard *g = e->guard; g; g = g->up)
         if (guard_applies(e, g, level, lanes))
-            key += guard_key(g);
+            key += read_guard_key(g->read);
     return key;
 }
 
@@ -166,23 +140,23 @@ static LLVMValueRef both(Emit *e, LLVMValueRef a, LLVMValueRef b)
     return LLVMBuildAnd(e->builder, a, b, "");
 }
 
-/* NULL: always true. */
-static LLVMValueRef guard_bounds(Emit *e, const Guard *g)
+/* Is it inside?  NULL: always. */
+static LLVMValueRef guard_bounds(Emit *e, const ReadGuard *g)
 {
     int64_t lo, hi;
     LLVMValueRef ok = NULL;
     affine_range(&e->space, &g->at, &lo, &hi);
-    if (lo < g->lo || hi > g->hi) {
+    if (lo < 0 || hi >= g->extent) {
         LLVMValueRef at = emit_affine(e, &g->at);
-        if (lo < g->lo)
-            ok = compare(e, LLVMIntSGE, at, g->lo);
-        if (hi > g->hi)
-            ok = both(e, ok, compare(e, LLVMIntSLE, at, g->hi));
+        if (lo < 0)
+            ok = compare(e, LLVMIntSGE, at, 0);
+        if (hi >= g->extent)
+            ok = both(e, ok, compare(e, LLVMIntSLE, at, g->extent - 1));
     }
     return ok;
 }
 
-static LLVMValueRef guard_value(Emit *e, const Guard *g)
+static LLVMValueRef guard_value(Emit *e, const ReadGuard *g)
 {
     LLVMValueRef ok = guard_bounds(e, g);
     if (g->rest.n || g->rest.base)
@@ -198,7 +172,7 @@ LoadGuard emit_guard(Emit *e, const Affine *offset)
     const Level *level = emit_level_of(e, offset);
     const bool lanes = affine_lanes(&e->space, offset);
     for (const Guard *g = e->guard; g; g = g->up) {
-        LLVMValueRef ok = guard_applies(e, g, level, lanes) ? guard_bounds(e, g) : NULL;
+        LLVMValueRef ok = guard_applies(e, g, level, lanes) ? guard_bounds(e, g->read) : NULL;
         LLVMValueRef *part = ok && emit_is_vector(ok) ? &inside.lanes : &inside.all;
         *part = both(e, *part, ok);
     }
@@ -247,13 +221,60 @@ static void memo_add(Emit *e, uint64_t bucket, const MemoEntry *key, const Index
 
 void emit_bind(Emit *e, const Node *n, const Index *i, LLVMValueRef v)
 {
-    Index *at = hold_broadcast(e, n, i);
+    Reading *r = hold_broadcast(e, n, i);
     MemoEntry key;
-    const uint64_t bucket = key_of(e, n, at, false, &key);
+    const uint64_t bucket = key_of(e, n, &r->at, false, &key);
     key.value = v;
-    memo_add(e, bucket, &key, at);
-    give_index(e, at);
+    memo_add(e, bucket, &key, &r->at);
+    give_back(e, r);
 }
+
+/* ---- operands ---- */
+
+static Affine value_as_index(void *emit, Node *index, const Index *at, int64_t extent)
+{
+    return emit_eval_as_index(emit, index, at, extent);
+}
+
+/* Adds the guards to those that hold from now on; where all of them hold, NULL: everywhere. */
+static LLVMValueRef add_guards(Emit *e, const Reading *r)
+{
+    LLVMValueRef ok = NULL;
+    for (const ReadGuard *g = r->guards; g; g = g->next) {
+        Guard *added = arena_alloc(e->arena, sizeof *added);
+        ok = both(e, ok, guard_value(e, g));
+        *added = (Guard){.up = e->guard, .read = g};
+        e->guard = added;
+    }
+    return ok;
+}
+
+static LLVMValueRef choose(Emit *e, LLVMValueRef ok, LLVMValueRef v, DType t, double outside)
+{
+    if (emit_is_vector(ok) || emit_is_vector(v)) {
+        ok = emit_splat(e, ok);
+        v = emit_splat(e, v);
+    }
+    return LLVMBuildSelect(e->builder, ok, v, emit_const_like(e, t, outside, v), "");
+}
+
+/* What element i of n reads of operand k. */
+static LLVMValueRef eval_operand(Emit *e, const Node *n, int k, const Index *i)
+{
+    const Reader reader = {&e->space, value_as_index, e};
+    Reading *r = take_reading(e);
+    Guard *outer = e->guard;
+    node_read(&reader, n, k, i, r);
+    LLVMValueRef ok = add_guards(e, r);
+    LLVMValueRef v = emit_eval(e, n->in[k], &r->at);
+    e->guard = outer;
+    if (ok)
+        v = choose(e, ok, v, n->type.dtype, r->outside);
+    give_back(e, r);
+    return v;
+}
+
+/* ---- kinds ---- */
 
 static LLVMValueRef eval_leaf(Emit *e, const Node *n)
 {
@@ -265,11 +286,8 @@ static LLVMValueRef eval_leaf(Emit *e, const Node *n)
 static LLVMValueRef eval_expr(Emit *e, const Node *n, const Index *i)
 {
     LLVMValueRef x[4];
-    for (int k = 0; k < n->n_in; k++) {
-        Index *at = hold_broadcast(e, n->in[k], i);
-        x[k] = emit_eval(e, n->in[k], at);
-        give_index(e, at);
-    }
+    for (int k = 0; k < n->n_in; k++)
+        x[k] = eval_operand(e, n, k, i);
     return emit_scalar_fn(e, (ScalarFn)op_info(n->op)->data, n->in[n->n_in - 1]->type.dtype,
                           n->type.dtype, n->n_in, x);
 }
@@ -292,99 +310,13 @@ static LLVMValueRef path_hash(Emit *e, const Node *n)
     return hash;
 }
 
-static __attribute__((noinline)) LLVMValueRef eval_random(Emit *e, const Node *n,
-                                                          const Index *i)
+static LLVMValueRef eval_random(Emit *e, const Node *n, const Index *i)
 {
-    const Index none = {0};
-    const PhiloxKey key = {.seed = emit_eval(e, n->in[0], &none),
-                           .step = emit_eval(e, n->in[1], &none),
+    const PhiloxKey key = {.seed = eval_operand(e, n, 0, i),
+                           .step = eval_operand(e, n, 1, i),
                            .path = path_hash(e, n)};
     const Affine element = index_flatten(&e->space, &n->type.shape, i);
     return emit_philox_at(e, &key, &element);
-}
-
-/* t = i / step, and the condition under which that is one of `extent` elements. */
-static Guard quotient_guard(Emit *e, const Affine *i, int64_t step, int64_t extent)
-{
-    Guard g = {.at = *i, .lo = 0, .hi = extent - 1};
-    if (step < 0) {
-        g.at = affine_scale(i, -1);
-        step = -step;
-    }
-    if (step == 1)
-        return g;
-    int64_t lo, hi;
-    affine_range(&e->space, &g.at, &lo, &hi);
-    const int64_t shift = lo < 0 ? (-lo + step - 1) / step : 0;
-    const Affine up = affine_plus(&g.at, shift * step);
-    affine_split(&e->space, &up, step, &g.at, &g.rest);
-    g.at = affine_plus(&g.at, -shift);
-    return g;
-}
-
-/* The operand at the guards' places where all of them hold (axes without one: as `at` says), else
- * `value`. */
-static LLVMValueRef eval_guarded(Emit *e, const Node *n, Index *at, Guard *guard, int first,
-                                 double value)
-{
-    Guard *outer = e->guard;
-    LLVMValueRef ok = NULL;
-    for (int k = first; k < at->rank; k++) {
-        at->at[k] = guard[k].at;
-        LLVMValueRef g = guard_value(e, &guard[k]);
-        if (!g)
-            continue;
-        ok = both(e, ok, g);
-        guard[k].up = e->guard;
-        e->guard = &guard[k];
-    }
-    LLVMValueRef v = emit_eval(e, n->in[0], at);
-    e->guard = outer;
-    if (!ok)
-        return v;
-    if (emit_is_vector(ok) || emit_is_vector(v)) {
-        ok = emit_splat(e, ok);
-        v = emit_splat(e, v);
-    }
-    LLVMValueRef rest = emit_const_like(e, n->type.dtype, value, v);
-    return LLVMBuildSelect(e->builder, ok, v, rest, "");
-}
-
-static __attribute__((noinline)) LLVMValueRef eval_pad(Emit *e, const Node *n, const Index *i)
-{
-    Guard *guard = arena_array(e->arena, MAX_RANK, sizeof *guard);
-    Index *at = hold_copy(e, i);
-    for (int k = 0; k < i->rank; k++) {
-        const Affine from = affine_plus(&i->at[k], -n->attrs.pad.start.v[k]);
-        guard[k] =
-            quotient_guard(e, &from, n->attrs.pad.step.v[k], n->in[0]->type.shape.dim[k]);
-    }
-    LLVMValueRef v = eval_guarded(e, n, at, guard, 0, n->attrs.pad.value);
-    give_index(e, at);
-    return v;
-}
-
-/* In front the axes of taps, as they are; then i = (p - start - dilation * t) / step. */
-static __attribute__((noinline)) LLVMValueRef eval_unwindow(Emit *e, const Node *n,
-                                                            const Index *i)
-{
-    const Attrs *a = &n->attrs;
-    Guard *guard = arena_array(e->arena, MAX_RANK, sizeof *guard);
-    Index *at = hold_copy(e, i);
-    int tap[MAX_RANK];
-    const int taps = window_taps(a, a->window.size.n, tap);
-    for (int k = 0; k < a->window.size.n; k++) {
-        Affine from = affine_plus(&at->at[taps + k], -a->window.start.v[k]);
-        if (tap[k] >= 0) {
-            const Affine back = affine_scale(&i->at[tap[k]], -a->window.dilation.v[k]);
-            from = affine_add(&from, &back);
-        }
-        guard[taps + k] =
-            quotient_guard(e, &from, a->window.step.v[k], n->in[0]->type.shape.dim[taps + k]);
-    }
-    LLVMValueRef v = eval_guarded(e, n, at, guard, taps, 0);
-    give_index(e, at);
-    return v;
 }
 
 /* min(max(v, 0), n - 1) as i64. */
@@ -401,32 +333,21 @@ static LLVMValueRef clamped(Emit *e, DType from, LLVMValueRef v, int64_t n)
 
 Affine emit_eval_as_index(Emit *e, const Node *n, const Index *i, int64_t extent)
 {
-    Index *at = hold_broadcast(e, n, i);
+    Reading *r = hold_broadcast(e, n, i);
     MemoEntry key;
-    const uint64_t bucket = key_of(e, n, at, true, &key);
-    const MemoEntry *known = memo_find(e, bucket, &key, at);
+    const uint64_t bucket = key_of(e, n, &r->at, true, &key);
+    const MemoEntry *known = memo_find(e, bucket, &key, &r->at);
     if (known && e->space.var[known->var].hi == extent - 1) {
-        give_index(e, at);
+        give_back(e, r);
         return affine_var(known->var);
     }
     Level *old = emit_level_to(e, key.level);
-    LLVMValueRef v = clamped(e, n->type.dtype, emit_eval(e, n, at), extent);
+    LLVMValueRef v = clamped(e, n->type.dtype, emit_eval(e, n, &r->at), extent);
     key.var = emit_value_var(e, v, 0, extent - 1);
     emit_level_back(e, old);
-    memo_add(e, bucket, &key, at);
-    give_index(e, at);
+    memo_add(e, bucket, &key, &r->at);
+    give_back(e, r);
     return affine_var(key.var);
-}
-
-static __attribute__((noinline)) LLVMValueRef eval_gather(Emit *e, const Node *n,
-                                                          const Index *i)
-{
-    const int64_t dim = n->attrs.axis.dim;
-    Index *at = hold_copy(e, i);
-    at->at[dim] = emit_eval_as_index(e, n->in[1], i, n->in[0]->type.shape.dim[dim]);
-    LLVMValueRef v = emit_eval(e, n->in[0], at);
-    give_index(e, at);
-    return v;
 }
 
 static LLVMValueRef eval_index(Emit *e, const Node *n, const Index *i)
@@ -436,23 +357,9 @@ static LLVMValueRef eval_index(Emit *e, const Node *n, const Index *i)
         return emit_affine(e, &i->at[n->attrs.iota.dim]);
     case INDEX_RANDOM:
         return eval_random(e, n, i);
-    case INDEX_PAD:
-        return eval_pad(e, n, i);
-    case INDEX_UNWINDOW:
-        return eval_unwindow(e, n, i);
-    case INDEX_GATHER:
-        return eval_gather(e, n, i);
     default:
-        diag_internal(NULL, "%%%s has an unknown index map", n->name);
+        return eval_operand(e, n, 0, i);
     }
-}
-
-static LLVMValueRef eval_view(Emit *e, const Node *n, const Index *i)
-{
-    Index *at = hold_view(e, n, i);
-    LLVMValueRef v = emit_eval(e, n->in[0], at);
-    give_index(e, at);
-    return v;
 }
 
 static __attribute__((noinline)) LLVMValueRef load_at(Emit *e, const Buffer *b, const Index *i)
@@ -478,13 +385,12 @@ static LLVMValueRef compute(Emit *e, const Node *n, const Index *i)
     case KIND_EXPR:
         return eval_expr(e, n, i);
     case KIND_VIEW:
-        return eval_view(e, n, i);
+    case KIND_SCATTER:
+        return eval_operand(e, n, 0, i);
     case KIND_INDEX:
         return eval_index(e, n, i);
     case KIND_REDUCE:
         return emit_reduce(e, n, i);
-    case KIND_SCATTER: /* before anything is added */
-        return emit_eval(e, n->in[0], i);
     default:
         diag_internal(NULL, "%%%s (%s) cannot be computed inside kernel %s of @%s", n->name,
                       op_info(n->op)->text, e->kernel->name, e->entry->graph->name);
@@ -504,18 +410,18 @@ static void tell_computed(const Emit *e, const Node *n, const MemoEntry *key)
 
 LLVMValueRef emit_eval(Emit *e, const Node *n, const Index *i)
 {
-    Index *at = hold_broadcast(e, n, i);
+    Reading *r = hold_broadcast(e, n, i);
     MemoEntry key;
-    const uint64_t bucket = key_of(e, n, at, false, &key);
-    const MemoEntry *known = memo_find(e, bucket, &key, at);
+    const uint64_t bucket = key_of(e, n, &r->at, false, &key);
+    const MemoEntry *known = memo_find(e, bucket, &key, &r->at);
     key.value = known ? known->value : NULL;
     if (!known) {
         Level *old = emit_level_to(e, key.level);
-        key.value = compute(e, n, at);
+        key.value = compute(e, n, &r->at);
         tell_computed(e, n, &key);
         emit_level_back(e, old);
-        memo_add(e, bucket, &key, at);
+        memo_add(e, bucket, &key, &r->at);
     }
-    give_index(e, at);
+    give_back(e, r);
     return key.value;
 }

@@ -6,6 +6,7 @@
  * evaluated first, then the inner loops run, then they are stored: a store in place changes
  * nothing that its kernel still reads. */
 #include "codegen/cpu/emit.h"
+#include "ir/reading.h"
 
 enum {
     FLAT_BLOCKS = 2 /* of guarded stores that are looked at together */
@@ -177,26 +178,16 @@ static void emit_flat(Emit *e)
 bool emit_operand_view(Emit *e, const Node *n, const Buffer **buffer, int64_t *stride,
                        int64_t *offset)
 {
-    Index i = {.rank = n->type.shape.rank};
+    const KernelOfEntry kernel = {e->entry, e->kernel};
+    const int rank = n->type.shape.rank;
     int var[MAX_RANK];
-    for (int k = 0; k < i.rank; k++) {
-        var[k] = index_var(&e->space, INDEX_VAR_LOOP, 0, n->type.shape.dim[k] - 1, false);
-        i.at[k] = n->type.shape.dim[k] == 1 ? affine_const(0) : affine_var(var[k]);
-    }
-    const int rank = i.rank;
-    while (!(*buffer = emit_readable(e, n))) {
-        if (op_info(n->op)->kind != KIND_VIEW)
-            return false;
-        i = index_view(&e->space, n, &i);
-        n = n->in[0];
-    }
-    Affine at = index_offset(&e->space, &(*buffer)->shape, (*buffer)->stride, &i);
-    *offset = at.base;
-    for (int k = 0; k < rank; k++) {
-        stride[k] = affine_coef(&at, var[k]);
-        at = affine_without(&at, var[k]);
-    }
-    return affine_is_const(&at);
+    Index i = index_of_axes(&e->space, &n->type.shape, var);
+    n = read_through_views(&e->space, n, kernel_reads, &kernel, &i);
+    if (!n)
+        return false;
+    *buffer = emit_readable(e, n);
+    const Affine at = index_offset(&e->space, &(*buffer)->shape, (*buffer)->stride, &i);
+    return affine_strides(at, rank, var, stride, offset);
 }
 
 LLVMTypeRef emit_kernel_type(LLVMContextRef c)

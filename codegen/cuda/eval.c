@@ -1,9 +1,10 @@
-/* Evaluating a node at an index, as C text.  The same walk as the CPU back end's, one element at
- * a time: a `pad` or `unwindow` becomes a condition, inside which its operand is evaluated. */
+/* Evaluating a node at an index, as C text: reads the operands as ir/reading.h says, and applies
+ * the kind.  The same walk as the CPU back end's, one element at a time: guards become a
+ * condition, inside which the operand is evaluated. */
 #include <math.h>
 
 #include "codegen/cuda/cuda.h"
-#include "ir/shape.h"
+#include "ir/reading.h"
 
 const char *cuda_number(Arena *a, DType t, double v)
 {
@@ -58,16 +59,6 @@ static uint64_t path_hash(const char *path)
     return h;
 }
 
-static const char *eval_random(Cuda *c, const Node *n, const Index *i)
-{
-    const Index none = {0};
-    const Affine flat = index_flatten(&c->space, &n->type.shape, i);
-    const char *seed = cuda_eval(c, n->in[0], &none), *step = cuda_eval(c, n->in[1], &none);
-    return arena_printf(c->arena, "hf_philox((u64)%s, (u64)%s, 0x%llxull, (u64)(%s))", seed,
-                        step, (unsigned long long)path_hash(n->attrs.random.path),
-                        cuda_affine(c, &flat));
-}
-
 Affine cuda_eval_as_index(Cuda *c, const Node *n, const Index *i, int64_t extent)
 {
     const char *v = cuda_eval(c, n, i);
@@ -79,44 +70,14 @@ Affine cuda_eval_as_index(Cuda *c, const Node *n, const Index *i, int64_t extent
     return affine_var(cuda_var(c, INDEX_VAR_VALUE, clamped, extent, at, cuda_axes_of(c, i)));
 }
 
-static const char *eval_gather(Cuda *c, const Node *n, const Index *i)
+/* ---- operands ---- */
+
+static Affine value_as_index(void *cuda, Node *index, const Index *at, int64_t extent)
 {
-    const int64_t dim = n->attrs.axis.dim;
-    Index j = *i;
-    j.at[dim] = cuda_eval_as_index(c, n->in[1], i, n->in[0]->type.shape.dim[dim]);
-    return cuda_eval(c, n->in[0], &j);
+    return cuda_eval_as_index(cuda, index, at, extent);
 }
 
-/* ---- pad and unwindow ---- */
-
-/* The operand's index along one axis: at, if 0 <= at < extent and rest == 0. */
-typedef struct Guard {
-    Affine at, rest;
-    int64_t extent;
-    bool always;
-} Guard;
-
-static Guard guard_of(Cuda *c, const Affine *i, int64_t step, int64_t extent)
-{
-    Guard g = {.at = *i, .extent = extent};
-    int64_t lo, hi;
-    if (step < 0) {
-        g.at = affine_scale(i, -1);
-        step = -step;
-    }
-    if (step > 1) {
-        affine_range(&c->space, &g.at, &lo, &hi);
-        const int64_t shift = lo < 0 ? (-lo + step - 1) / step : 0;
-        const Affine up = affine_plus(&g.at, shift * step);
-        affine_split(&c->space, &up, step, &g.at, &g.rest);
-        g.at = affine_plus(&g.at, -shift);
-    }
-    affine_range(&c->space, &g.at, &lo, &hi);
-    g.always = lo >= 0 && hi < extent && g.rest.n == 0 && g.rest.base == 0;
-    return g;
-}
-
-static const char *guard_text(Cuda *c, const Guard *g)
+static const char *guard_text(Cuda *c, const ReadGuard *g)
 {
     const char *at = cuda_affine(c, &g->at);
     const char *inside =
@@ -126,65 +87,46 @@ static const char *guard_text(Cuda *c, const Guard *g)
     return arena_printf(c->arena, "%s && %s == 0", inside, cuda_affine(c, &g->rest));
 }
 
-/* The operand at j, whose axes from `first` on are replaced by what the guards say; elsewhere
- * `value`. */
-static const char *eval_guarded(Cuda *c, const Node *n, Index j, const Guard *guard, int first,
-                                double value, CudaLevel *at)
+/* The operand where all guards hold, elsewhere what is outside. */
+static const char *eval_guarded(Cuda *c, const Node *n, const Node *operand, Reading *r,
+                                CudaLevel *at)
 {
-    const char *condition = NULL;
-    for (int k = first; k < j.rank; k++)
-        if (!guard[k].always)
-            condition = condition ? arena_printf(c->arena, "%s && %s", condition,
-                                                 guard_text(c, &guard[k]))
-                                  : guard_text(c, &guard[k]);
-        else
-            j.at[k] = guard[k].at;
-    if (!condition)
-        return cuda_eval(c, n->in[0], &j);
+    const char *condition = guard_text(c, r->guards);
+    for (const ReadGuard *g = r->guards->next; g; g = g->next)
+        condition = arena_printf(c->arena, "%s && %s", condition, guard_text(c, g));
     const char *name = arena_printf(c->arena, "p%d", c->n_values++);
     CudaLevel *back = c->level;
     c->level = at;
     cuda_line(c, at, "%s %s = %s;", cuda_type(n->type.dtype), name,
-              cuda_number(c->arena, n->type.dtype, value));
+              cuda_number(c->arena, n->type.dtype, r->outside));
     cuda_push(c, false, arena_printf(c->arena, "if (%s) {", condition));
-    for (int k = first; k < j.rank; k++)
-        if (!guard[k].always)
-            j.at[k] = affine_var(cuda_bounded(c, &guard[k].at, guard[k].extent));
-    const char *v = cuda_eval(c, n->in[0], &j);
+    for (const ReadGuard *g = r->guards; g; g = g->next)
+        r->at.at[g->axis] = affine_var(cuda_bounded(c, &g->at, g->extent));
+    const char *v = cuda_eval(c, operand, &r->at);
     cuda_line(c, c->level, "%s = %s;", name, v);
     cuda_pop(c);
     c->level = back;
     return name;
 }
 
-static const char *eval_pad(Cuda *c, const Node *n, const Index *i, CudaLevel *at)
+/* What element i of n reads of operand k. */
+static const char *eval_operand(Cuda *c, const Node *n, int k, const Index *i, CudaLevel *at)
 {
-    Guard guard[MAX_RANK];
-    for (int k = 0; k < i->rank; k++) {
-        const Affine from = affine_plus(&i->at[k], -n->attrs.pad.start.v[k]);
-        guard[k] = guard_of(c, &from, n->attrs.pad.step.v[k], n->in[0]->type.shape.dim[k]);
-    }
-    return eval_guarded(c, n, *i, guard, 0, n->attrs.pad.value, at);
+    const Reader reader = {&c->space, value_as_index, c};
+    Reading r;
+    node_read(&reader, n, k, i, &r);
+    return r.guards ? eval_guarded(c, n, n->in[k], &r, at) : cuda_eval(c, n->in[k], &r.at);
 }
 
-/* In front the axes of taps, as they are; then i = (p - start - dilation * t) / step. */
-static const char *eval_unwindow(Cuda *c, const Node *n, const Index *i, CudaLevel *at)
+/* ---- kinds ---- */
+
+static const char *eval_random(Cuda *c, const Node *n, const Index *i, CudaLevel *at)
 {
-    const Attrs *a = &n->attrs;
-    const int rank = a->window.size.n;
-    Guard guard[MAX_RANK];
-    int tap[MAX_RANK];
-    const int taps = window_taps(a, rank, tap);
-    for (int k = 0; k < rank; k++) {
-        Affine from = affine_plus(&i->at[taps + k], -a->window.start.v[k]);
-        if (tap[k] >= 0) {
-            const Affine back = affine_scale(&i->at[tap[k]], -a->window.dilation.v[k]);
-            from = affine_add(&from, &back);
-        }
-        guard[taps + k] =
-            guard_of(c, &from, a->window.step.v[k], n->in[0]->type.shape.dim[taps + k]);
-    }
-    return eval_guarded(c, n, *i, guard, taps, 0, at);
+    const Affine flat = index_flatten(&c->space, &n->type.shape, i);
+    const char *seed = eval_operand(c, n, 0, i, at), *step = eval_operand(c, n, 1, i, at);
+    return arena_printf(c->arena, "hf_philox((u64)%s, (u64)%s, 0x%llxull, (u64)(%s))", seed,
+                        step, (unsigned long long)path_hash(n->attrs.random.path),
+                        cuda_affine(c, &flat));
 }
 
 static const char *eval_index(Cuda *c, const Node *n, const Index *i, CudaLevel *at)
@@ -193,27 +135,17 @@ static const char *eval_index(Cuda *c, const Node *n, const Index *i, CudaLevel 
     case INDEX_IOTA:
         return cuda_value(c, at, DT_I64, cuda_affine(c, &i->at[n->attrs.iota.dim]));
     case INDEX_RANDOM:
-        return cuda_value(c, at, DT_I64, eval_random(c, n, i));
-    case INDEX_PAD:
-        return eval_pad(c, n, i, at);
-    case INDEX_UNWINDOW:
-        return eval_unwindow(c, n, i, at);
-    case INDEX_GATHER:
-        return eval_gather(c, n, i);
+        return cuda_value(c, at, DT_I64, eval_random(c, n, i, at));
     default:
-        diag_internal(NULL, "%%%s has an unknown index map", n->name);
+        return eval_operand(c, n, 0, i, at);
     }
 }
-
-/* ---- */
 
 static const char *eval_expr(Cuda *c, const Node *n, const Index *i, CudaLevel *at)
 {
     const char *x[3] = {0};
-    for (int k = 0; k < n->n_in; k++) {
-        const Index j = index_broadcast(&n->in[k]->type.shape, i);
-        x[k] = cuda_eval(c, n->in[k], &j);
-    }
+    for (int k = 0; k < n->n_in; k++)
+        x[k] = eval_operand(c, n, k, i, at);
     const char *v = cuda_scalar(c->arena, (ScalarFn)op_info(n->op)->data, n->type.dtype, x);
     return cuda_value(c, at, n->type.dtype, v);
 }
@@ -238,16 +170,13 @@ static const char *compute(Cuda *c, const Node *n, const Index *i, CudaLevel *at
     switch (op_info(n->op)->kind) {
     case KIND_EXPR:
         return eval_expr(c, n, i, at);
-    case KIND_VIEW: {
-        const Index j = index_view(&c->space, n, i);
-        return cuda_eval(c, n->in[0], &j);
-    }
+    case KIND_VIEW:
+    case KIND_SCATTER:
+        return eval_operand(c, n, 0, i, at);
     case KIND_INDEX:
         return eval_index(c, n, i, at);
     case KIND_REDUCE:
         return cuda_reduce(c, n, i, at);
-    case KIND_SCATTER: /* before anything is added */
-        return cuda_eval(c, n->in[0], i);
     default:
         diag_internal(NULL, "%%%s (%s) cannot be computed inside kernel %s of @%s", n->name,
                       op_info(n->op)->text, c->kernel->name, c->entry->graph->name);

@@ -9,6 +9,7 @@
  * cuBLAS is column-major: with unit stride along n the result's transpose is what it computes,
  * and the operand with n comes first; with unit stride along m the other one does. */
 #include "codegen/cuda/cuda.h"
+#include "ir/reading.h"
 
 enum {
     ROWS,
@@ -82,37 +83,33 @@ static LetterClass row_class(const Gemm *g, int which)
 
 /* ---- operands ---- */
 
-/* The buffer that n is seen in, by axis of n the strides; NULL: views do not resolve. */
-static const Buffer *see(Cuda *c, const Node *n, int64_t *stride, int64_t *offset)
+/* A constant may have a place, but its values are in the text of the functions. */
+static bool in_memory(const void *entry, const Node *n)
 {
-    Index i = {.rank = n->type.shape.rank};
+    return ((const EntryPlan *)entry)->buffer[n->id] && n->op != OP_CONST;
+}
+
+/* The buffer that n is read from as it lies there, by axis of n the strides; NULL: none. */
+static const Buffer *buffer_below_views(Cuda *c, const Node *n, int64_t *stride,
+                                        int64_t *offset)
+{
     int var[MAX_RANK];
-    const int rank = i.rank;
-    for (int k = 0; k < rank; k++) {
-        var[k] = cuda_var(c, INDEX_VAR_LOOP, "?", n->type.shape.dim[k], c->level, 0);
-        i.at[k] = n->type.shape.dim[k] == 1 ? affine_const(0) : affine_var(var[k]);
-    }
-    const DType type = n->type.dtype;
-    while (!c->entry->buffer[n->id] || n->op == OP_CONST) {
-        if (op_info(n->op)->kind != KIND_VIEW)
-            return NULL;
-        i = index_view(&c->space, n, &i);
-        n = n->in[0];
-    }
-    const Buffer *b = c->entry->buffer[n->id];
-    Affine at = index_offset(&c->space, &b->shape, b->stride, &i);
-    *offset = at.base;
-    for (int k = 0; k < rank; k++) {
-        stride[k] = affine_coef(&at, var[k]);
-        at = affine_without(&at, var[k]);
-    }
-    return affine_is_const(&at) && b->dtype == type ? b : NULL;
+    Index i = index_of_axes(&c->space, &n->type.shape, var);
+    const Node *base = read_through_views(&c->space, n, in_memory, c->entry, &i);
+    if (!base)
+        return NULL;
+    const Buffer *b = c->entry->buffer[base->id];
+    const Affine at = index_offset(&c->space, &b->shape, b->stride, &i);
+    return affine_strides(at, n->type.shape.rank, var, stride, offset) &&
+                   b->dtype == n->type.dtype
+               ? b
+               : NULL;
 }
 
 static bool find_operand(Gemm *g, int which, Matrix *m)
 {
     int64_t axis[MAX_RANK], stride[2 * MAX_RANK] = {0};
-    m->buffer = see(g->c, g->k->contract->in[which], axis, &m->offset);
+    m->buffer = buffer_below_views(g->c, g->k->contract->in[which], axis, &m->offset);
     if (!m->buffer)
         return false;
     for (int l = 0; l < g->x.n_out + g->x.n_sum; l++)

@@ -14,6 +14,7 @@
 #define HFTAC_PASSES_FUSE_VFUSE_H
 
 #include "ir/plan.h"
+#include "ir/reading.h"
 #include "ir/strides.h"
 #include "ir/support/idset.h"
 #include "passes/plan/plan_build.h"
@@ -40,8 +41,6 @@ typedef struct VisitList {
     int n, cap;
     int *first; /* by node id, -1: not visited */
 } VisitList;
-
-typedef bool ReadFromMemory(const void *context, const Node *n);
 
 /* All evaluations that stores of `roots` over `space` need.  A contraction's or scatter's
  * operands are visited through their views, at no index. */

@@ -1,13 +1,17 @@
-/* Which loop variables does the index of each node in a kernel depend on?
+/* Which loops does the index of each node in a kernel depend on?
  *
  * Walks from the stores to the operands, with the index as one set of loop axes per component.
  * Every distinct (node, index) is one visit.  Reductions' own loops are one more member of the
- * sets, VISIT_REDUCED. */
+ * sets, VISIT_REDUCED.
+ *
+ * What an operand is read at is ir/reading.h's rule: each component becomes a variable that
+ * stands for its set, and what is read depends on the sets of the variables that occur in it. */
 #include "passes/fuse/vfuse.h"
 
 #include <string.h>
 
 #include "ir/loop.h"
+#include "ir/reading.h"
 #include "ir/shape.h"
 
 OpKind node_kind(const Node *n)
@@ -76,6 +80,7 @@ typedef struct Walk {
     const void *context;
 } Walk;
 
+/* Where a node is read. */
 typedef struct Place {
     uint16_t component[MAX_RANK];
     uint16_t outer;
@@ -118,141 +123,92 @@ static uint16_t all_of(const Place *p, int rank)
     return all;
 }
 
-/* Index of an operand that broadcasts to n. */
-static Place place_broadcast(const Node *n, const Node *operand, const Place *p)
+/* ---- one reading ---- */
+
+typedef struct ReadPlace {
+    const Node *node;
+    const Place *place;
+    IndexSpace space;
+    IndexVar var[READ_MOST_VARS];
+    uint16_t set[READ_MOST_VARS]; /* by variable; of quotients and remainders: not used */
+    Node *index;                  /* whose value is an index, read at ... */
+    Place index_place;
+} ReadPlace;
+
+static Affine var_of_set(ReadPlace *r, int64_t extent, uint16_t set)
 {
-    const Shape *from = &operand->type.shape;
-    Place q = {.outer = p->outer, .exact = p->exact && shape_equal(from, &n->type.shape)};
-    for (int i = 0; i < from->rank; i++)
-        if (from->dim[i] > 1)
-            q.component[i] = p->component[i + n->type.shape.rank - from->rank];
-    return q;
+    if (!set)
+        return affine_const(0);
+    const int var = index_var(&r->space, INDEX_VAR_VALUE, 0, extent - 1, false);
+    r->set[var] = set;
+    return affine_var(var);
 }
 
-/* Axes of a reshape fall into runs of equal products; within a run every component may depend on
- * all. */
-static Place place_reshape(const Node *n, const Place *p)
+static uint16_t set_of(const ReadPlace *r, const Affine *a)
 {
-    const Shape *to = &n->type.shape, *from = &n->in[0]->type.shape;
-    Place q = {.outer = p->outer};
-    int i = 0, j = 0;
-    while (i < to->rank || j < from->rank) {
-        const int i0 = i, j0 = j;
-        int64_t a = i < to->rank ? to->dim[i++] : 1, b = j < from->rank ? from->dim[j++] : 1;
-        while (a != b) {
-            if (a < b && i < to->rank)
-                a *= to->dim[i++];
-            else if (j < from->rank)
-                b *= from->dim[j++];
-            else
-                break;
-        }
-        uint16_t mask = 0;
-        for (int k = i0; k < i; k++)
-            mask |= p->component[k];
-        for (int k = j0; k < j; k++)
-            q.component[k] = from->dim[k] > 1 ? mask : 0;
+    uint16_t set = 0;
+    for (int i = 0; i < a->n; i++) {
+        const IndexVar *v = &r->space.var[a->term[i].var];
+        set |= v->kind == INDEX_VAR_VALUE ? r->set[a->term[i].var] : set_of(r, &v->of);
     }
-    return q;
+    return set;
 }
 
-static Place place_window(const Node *n, const Place *p)
+/* Place of an operand that is read at `at`, where the node is read at i. */
+static Place place_at(const ReadPlace *r, const Node *operand, const Index *at, const Index *i)
 {
-    const Shape *x = &n->in[0]->type.shape;
-    int tap[MAX_RANK];
-    const int taps = window_taps(&n->attrs, x->rank, tap);
-    Place q = {.outer = p->outer};
-    for (int k = 0; k < x->rank; k++)
-        if (x->dim[k] > 1)
-            q.component[k] =
-                (uint16_t)(p->component[taps + k] | (tap[k] < 0 ? 0 : p->component[tap[k]]));
-    return q;
+    Place p = {.outer = r->place->outer,
+               .exact = r->place->exact && index_equal(at, i) &&
+                        shape_equal(&operand->type.shape, &r->node->type.shape)};
+    for (int k = 0; k < at->rank; k++)
+        p.component[k] = set_of(r, &at->at[k]);
+    return p;
 }
 
-/* The element of the operand depends on the tap too, as the result's index in memory does. */
-static Place place_unwindow(const Node *n, const Place *p)
+static Affine value_as_index(void *read_place, Node *index, const Index *at, int64_t extent)
 {
-    const int rank = n->attrs.window.size.n;
-    int tap[MAX_RANK];
-    const int taps = window_taps(&n->attrs, rank, tap);
-    Place q = *p;
-    q.exact = false;
-    for (int k = 0; k < rank; k++)
-        if (tap[k] >= 0)
-            q.component[taps + k] |= p->component[tap[k]];
-    return q;
+    ReadPlace *r = read_place;
+    r->index = index;
+    r->index_place = place_at(r, index, at, at);
+    return var_of_set(r, extent, all_of(&r->index_place, at->rank));
 }
 
-static Place place_view(const Node *n, const Place *p)
+/* The loops of a reduction: inside them what the result's index depends on stays the same. */
+static void place_reduced(ReadPlace *r, Index *at, Place *p)
 {
-    switch (op_info(n->op)->data) {
-    case VIEW_EXPAND:
-        return place_broadcast(n, n->in[0], p);
-    case VIEW_LAYOUT:
-        return *p;
-    case VIEW_PERMUTE: {
-        Place q = {.outer = p->outer};
-        for (int i = 0; i < n->type.shape.rank; i++)
-            q.component[n->attrs.perm.dims.v[i]] = p->component[i];
-        return q;
-    }
-    case VIEW_SLICE: {
-        Place q = *p;
-        q.exact = false;
-        for (int i = 0; i < n->type.shape.rank; i++)
-            if (n->in[0]->type.shape.dim[i] == 1)
-                q.component[i] = 0;
-        return q;
-    }
-    case VIEW_WINDOW:
-        return place_window(n, p);
-    default:
-        return place_reshape(n, p);
-    }
+    const unsigned reduced = reduced_axes(r->node);
+    p->exact = false;
+    p->outer = (uint16_t)(all_of(r->place, r->node->type.shape.rank) | VISIT_REDUCED);
+    for (int k = 0; k < at->rank; k++)
+        if (reduced >> k & 1)
+            p->component[k] = r->node->in[0]->type.shape.dim[k] > 1 ? VISIT_REDUCED : 0;
 }
 
-static void walk_index(Walk *w, Node *n, const Place *p)
+/* The place of operand k; the node whose value is an index for it, and its place; or NULL.  Not
+ * inlined: what it needs would be on the stack of who goes deeper. */
+static __attribute__((noinline)) Node *place_operand(const Node *n, int k, const Place *p,
+                                                     Place *operand, Place *index)
 {
-    const int data = op_info(n->op)->data;
-    if (data == INDEX_GATHER) {
-        const Place index = place_broadcast(n, n->in[1], p);
-        walk(w, n->in[1], &index);
-        Place x = *p;
-        x.exact = false;
-        x.component[n->attrs.axis.dim] = all_of(p, n->type.shape.rank);
-        walk(w, n->in[0], &x);
-        return;
-    }
-    if (data == INDEX_UNWINDOW) {
-        const Place x = place_unwindow(n, p);
-        walk(w, n->in[0], &x);
-        return;
-    }
-    for (int i = 0; i < n->n_in; i++) {
-        Place q = {.outer = p->outer};
-        if (n->in[i]->type.shape.rank == n->type.shape.rank)
-            memcpy(q.component, p->component, sizeof q.component);
-        walk(w, n->in[i], &q);
-    }
+    ReadPlace r;
+    const Reader reader = {&r.space, value_as_index, &r};
+    Index i = {.rank = n->type.shape.rank};
+    Reading read;
+    r.node = n;
+    r.place = p;
+    r.index = NULL;
+    index_space_init_fixed(&r.space, r.var, READ_MOST_VARS);
+    for (int d = 0; d < i.rank; d++)
+        i.at[d] = var_of_set(&r, n->type.shape.dim[d], p->component[d]);
+    node_read(&reader, n, k, &i, &read);
+    *operand = place_at(&r, n->in[k], &read.at, &i);
+    if (node_kind(n) == KIND_REDUCE)
+        place_reduced(&r, &read.at, operand);
+    if (r.index)
+        *index = r.index_place;
+    return r.index;
 }
 
-static void walk_reduce(Walk *w, Node *n, const Place *p)
-{
-    const IntList *dims = &n->attrs.axes.dims;
-    const Shape *from = &n->in[0]->type.shape;
-    Place q = {.outer = (uint16_t)(all_of(p, n->type.shape.rank) | VISIT_REDUCED)};
-    for (int i = 0, r = 0; i < from->rank; i++) {
-        bool reduced = false;
-        for (int k = 0; k < dims->n; k++)
-            reduced |= dims->v[k] == i;
-        if (reduced)
-            q.component[i] = from->dim[i] > 1 ? VISIT_REDUCED : 0;
-        else
-            q.component[i] = p->component[r];
-        r += !reduced || n->attrs.axes.keepdim;
-    }
-    walk(w, n->in[0], &q);
-}
+/* ---- the walk ---- */
 
 /* Operands that lie in memory, read at indices that are the kernel's own affair. */
 static void walk_direct(Walk *w, Node *n)
@@ -272,36 +228,20 @@ static void walk_direct(Walk *w, Node *n)
 
 static void walk_operands(Walk *w, Node *n, const Place *p)
 {
-    switch (node_kind(n)) {
-    case KIND_EXPR:
-        for (int i = 0; i < n->n_in; i++) {
-            const Place q = place_broadcast(n, n->in[i], p);
-            walk(w, n->in[i], &q);
-        }
-        return;
-    case KIND_VIEW: {
-        const Place q = place_view(n, p);
-        walk(w, n->in[0], &q);
+    if (node_is_result(n)) {
+        walk(w, n->in[0], p);
         return;
     }
-    case KIND_INDEX:
-        walk_index(w, n, p);
-        return;
-    case KIND_REDUCE:
-        walk_reduce(w, n, p);
-        return;
-    case KIND_CONTRACT:
-    case KIND_SCATTER:
+    if (node_kind(n) == KIND_CONTRACT || node_kind(n) == KIND_SCATTER || node_is_loop(n)) {
         walk_direct(w, n);
         return;
-    case KIND_LOOP:
-        if (node_is_loop(n))
-            walk_direct(w, n);
-        else
-            walk(w, n->in[0], p);
-        return;
-    default:
-        return;
+    }
+    for (int k = 0; k < node_n_read(n); k++) {
+        Place q, at;
+        Node *index = place_operand(n, k, p, &q, &at);
+        if (index)
+            walk(w, index, &at);
+        walk(w, n->in[k], &q);
     }
 }
 

@@ -17,7 +17,7 @@
 
 #include <string.h>
 
-#include "ir/index.h"
+#include "ir/reading.h"
 #include "ir/shape.h"
 
 /* No plan needs one value at more. */
@@ -38,7 +38,7 @@ struct Level {
     double rounds; /* with all that stand round it */
 };
 
-/* As in codegen/cpu/eval.c: lo <= at <= hi, and rest is 0. */
+/* As in codegen/cpu/eval.c: a condition under which a value is asked for. */
 typedef struct Guard Guard;
 struct Guard {
     const Guard *up;
@@ -76,7 +76,8 @@ typedef struct Count {
     int n_levels, cap_levels;
     const Level *root;
     Lookup *lookups;
-    int depth; /* of the value whose operands are asked for */
+    const Evaluation *of; /* whose operands are asked for */
+    int depth;            /* of its value */
 } Count;
 
 Work *work_new(Arena *a, int n)
@@ -227,7 +228,7 @@ static void note_depth(Count *c, const Node *n)
         w->endless = n;
 }
 
-static void ask(Count *c, Node *n, const Index *i, const Guard *guard)
+static void ask(Count *c, const Node *n, const Index *i, const Guard *guard)
 {
     Work *w = c->work;
     if (w->endless || !is_computed(c, n))
@@ -253,16 +254,14 @@ static void ask(Count *c, Node *n, const Index *i, const Guard *guard)
         w->endless = n;
 }
 
-static void ask_as_index(Count *c, Node *n, const Index *i, int64_t extent, const Guard *guard,
-                         Affine *value)
+static Affine value_as_index(void *count, Node *n, const Index *i, int64_t extent)
 {
+    Count *c = count;
     const Index at = index_broadcast(&n->type.shape, i);
-    ask(c, n, i, guard);
+    ask(c, n, i, c->of->guard);
     for (const Lookup *l = c->lookups; l; l = l->next)
-        if (l->node == n && l->extent == extent && index_equal(l->at, &at)) {
-            *value = affine_var(l->var);
-            return;
-        }
+        if (l->node == n && l->extent == extent && index_equal(l->at, &at))
+            return affine_var(l->var);
     const int var =
         index_var(&c->space, INDEX_VAR_VALUE, 0, extent - 1, index_lanes(&c->space, &at));
     *level_at(c, var) = level_of_index(c, &at);
@@ -271,138 +270,51 @@ static void ask_as_index(Count *c, Node *n, const Index *i, int64_t extent, cons
     *copy = at;
     *l = (Lookup){c->lookups, n, copy, extent, var};
     c->lookups = l;
-    *value = affine_var(var);
+    return affine_var(var);
 }
 
 /* ---- from a value to its operands ---- */
 
-/* `*at` becomes i / step; the guard is added to `guard` unless it always holds. */
-static const Guard *guard_quotient(Count *c, const Guard *guard, Affine *at, int64_t step,
-                                   int64_t extent)
+static const Guard *add_guards(Count *c, const Guard *guard, const Reading *r)
 {
-    int64_t lo, hi;
-    Affine rest = affine_const(0);
-    if (step < 0) {
-        *at = affine_scale(at, -1);
-        step = -step;
+    for (const ReadGuard *read = r->guards; read; read = read->next) {
+        Guard *g = arena_alloc(c->arena, sizeof *g);
+        *g = (Guard){.up = guard,
+                     .level = level_of(c, &read->at),
+                     .lanes = affine_lanes(&c->space, &read->at),
+                     .key = read_guard_key(read)};
+        guard = g;
     }
-    if (step > 1) {
-        affine_range(&c->space, at, &lo, &hi);
-        const int64_t shift = lo < 0 ? (-lo + step - 1) / step : 0;
-        const Affine up = affine_plus(at, shift * step);
-        affine_split(&c->space, &up, step, at, &rest);
-        *at = affine_plus(at, -shift);
-    }
-    affine_range(&c->space, at, &lo, &hi);
-    if (lo >= 0 && hi < extent && !rest.n && !rest.base)
-        return guard;
-    const Index form = {.rank = 2, .at = {*at, rest}};
-    Guard *g = arena_alloc(c->arena, sizeof *g);
-    *g = (Guard){.up = guard,
-                 .level = level_of(c, at),
-                 .lanes = affine_lanes(&c->space, at),
-                 .key =
-                     (index_hash(&form) ^ (uint64_t)extent) * UINT64_C(0x9e3779b97f4a7c15) | 1};
-    return g;
+    return guard;
 }
 
-static void count_pad(Count *c, const Node *n, const Evaluation *e)
+static void open_reduction(Count *c, const Node *n, Index *at)
 {
-    Index at = *e->at;
-    const Guard *guard = e->guard;
-    for (int k = 0; k < at.rank; k++) {
-        at.at[k] = affine_plus(&at.at[k], -n->attrs.pad.start.v[k]);
-        guard = guard_quotient(c, guard, &at.at[k], n->attrs.pad.step.v[k],
-                               n->in[0]->type.shape.dim[k]);
-    }
-    ask(c, n->in[0], &at, guard);
-}
-
-static void count_unwindow(Count *c, const Node *n, const Evaluation *e)
-{
-    const Attrs *a = &n->attrs;
-    Index at = *e->at;
-    const Guard *guard = e->guard;
-    int tap[MAX_RANK];
-    const int taps = window_taps(a, a->window.size.n, tap);
-    for (int k = 0; k < a->window.size.n; k++) {
-        Affine from = affine_plus(&at.at[taps + k], -a->window.start.v[k]);
-        if (tap[k] >= 0) {
-            const Affine back = affine_scale(&at.at[tap[k]], -a->window.dilation.v[k]);
-            from = affine_add(&from, &back);
-        }
-        guard = guard_quotient(c, guard, &from, a->window.step.v[k],
-                               n->in[0]->type.shape.dim[taps + k]);
-        at.at[taps + k] = from;
-    }
-    ask(c, n->in[0], &at, guard);
-}
-
-static void count_index(Count *c, const Node *n, const Evaluation *e)
-{
-    const Index none = {0};
-    Index at = *e->at;
-    switch (op_info(n->op)->data) {
-    case INDEX_PAD:
-        count_pad(c, n, e);
-        return;
-    case INDEX_UNWINDOW:
-        count_unwindow(c, n, e);
-        return;
-    case INDEX_GATHER: {
-        const int dim = (int)n->attrs.axis.dim;
-        ask_as_index(c, n->in[1], e->at, n->in[0]->type.shape.dim[dim], e->guard, &at.at[dim]);
-        ask(c, n->in[0], &at, e->guard);
-        return;
-    }
-    default: /* of no operand, or of scalars */
-        for (int i = 0; i < n->n_in; i++)
-            ask(c, n->in[i], &none, e->guard);
-    }
-}
-
-static void count_reduce(Count *c, const Node *n, const Evaluation *e)
-{
-    const IntList *dims = &n->attrs.axes.dims;
     const Shape *from = &n->in[0]->type.shape;
-    const bool lanes = reduces_inner(n) && !index_lanes(&c->space, e->at);
-    const Level *level = e->level;
-    Index at = {.rank = from->rank};
+    const bool lanes = reduces_inner(n) && !index_lanes(&c->space, c->of->at);
+    const unsigned reduced = reduced_axes(n);
+    const Level *level = c->of->level;
     int last = from->rank - 1;
     while (last > 0 && from->dim[last] == 1)
         last--;
-    bool reduced[MAX_RANK] = {0};
-    for (int k = 0; k < dims->n; k++)
-        reduced[dims->v[k]] = true;
-    for (int k = 0, out = 0; k < from->rank; k++) {
-        if (!reduced[k] || n->attrs.axes.keepdim)
-            at.at[k] = e->at->at[out++];
-        if (reduced[k])
-            at.at[k] = open_loop(c, &level, from->dim[k], lanes && k == last);
-    }
-    ask(c, n->in[0], &at, e->guard);
+    for (int k = 0; k < from->rank; k++)
+        if (reduced >> k & 1)
+            at->at[k] = open_loop(c, &level, from->dim[k], lanes && k == last);
 }
 
-static void count_operands(Count *c, Node *n, const Evaluation *e)
+/* The operands of a scatter and of a contraction lie in memory. */
+static void count_operands(Count *c, const Node *n, const Evaluation *e)
 {
-    switch (node_kind(n)) {
-    case KIND_EXPR:
-        for (int i = 0; i < n->n_in; i++)
-            ask(c, n->in[i], e->at, e->guard);
+    const Reader reader = {&c->space, value_as_index, c};
+    if (node_kind(n) == KIND_SCATTER)
         return;
-    case KIND_VIEW: {
-        const Index at = index_view(&c->space, n, e->at);
-        ask(c, n->in[0], &at, e->guard);
-        return;
-    }
-    case KIND_INDEX:
-        count_index(c, n, e);
-        return;
-    case KIND_REDUCE:
-        count_reduce(c, n, e);
-        return;
-    default: /* the anchor: its operands lie in memory */
-        return;
+    c->of = e;
+    for (int k = 0; k < node_n_read(n); k++) {
+        Reading r;
+        node_read(&reader, n, k, e->at, &r);
+        if (node_kind(n) == KIND_REDUCE)
+            open_reduction(c, n, &r.at);
+        ask(c, n->in[k], &r.at, add_guards(c, e->guard, &r));
     }
 }
 
