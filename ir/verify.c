@@ -10,7 +10,7 @@
 #include "ir/shape.h"
 
 /* Where the walk is; `scratch` holds what is needed for this check only. */
-typedef struct Check {
+typedef struct Verifier {
     const Module *module;
     const Graph *graph;
     Arena *scratch;
@@ -18,15 +18,15 @@ typedef struct Check {
     Map *written; /* the states that have an output so far */
     bool has_ok;
     const Node *node;
-} Check;
+} Verifier;
 
-static const char *fail_node(const Check *c, const Node *n, const char *what)
+static const char *fail_node(const Verifier *c, const Node *n, const char *what)
 {
     return arena_printf(c->module->arena, "graph @%s: %%%s (%s): %s", c->graph->name, n->name,
                         op_info(n->op)->text, what);
 }
 
-static const char *fail_types(const Check *c, const Node *n, const char *what,
+static const char *fail_types(const Verifier *c, const Node *n, const char *what,
                               const Type *expected)
 {
     Arena *a = c->module->arena;
@@ -41,7 +41,7 @@ static bool meta_allowed(const Module *m, OpCode op)
     return m->stage == MODULE_IR || (op == OP_COUNT && m->stage == MODULE_GRAD);
 }
 
-static const char *check_operands(const Check *c, const Node *n)
+static const char *check_operands(const Verifier *c, const Node *n)
 {
     const OpInfo *info = op_info(n->op);
     if (info->n_in >= 0 && n->n_in != info->n_in)
@@ -61,21 +61,22 @@ static const char *check_operands(const Check *c, const Node *n)
     return NULL;
 }
 
-static const char *check_named_leaf(const Check *c, const Node *n, const Type *declared)
+static const char *check_named_leaf(const Verifier *c, const Node *n, const Type *declared)
 {
     if (!declared)
         return fail_node(c, n, "names something that the module does not declare");
     return type_equal(&n->type, declared) ? NULL : fail_types(c, n, "is declared", declared);
 }
 
-static const char *check_scalar_leaf(const Check *c, const Node *n, DType dtype, bool per_model)
+static const char *check_scalar_leaf(const Verifier *c, const Node *n, DType dtype,
+                                     bool per_model)
 {
     const Type expected = {.dtype = dtype, .models = {0, per_model ? c->module->n_models : 0}};
     return type_equal(&n->type, &expected) ? NULL : fail_types(c, n, "must be", &expected);
 }
 
 /* Extents and element type are the loop's affair (loop_check). */
-static const char *check_arg(const Check *c, const Node *n)
+static const char *check_arg(const Verifier *c, const Node *n)
 {
     const Node *loop = c->graph->owner;
     if (!loop)
@@ -94,7 +95,7 @@ static bool is_constant_of(DType t, double v)
     return dtype_holds(t, v) || (t == DT_I64 && v == 0x1p63);
 }
 
-static const char *check_leaf(const Check *c, const Node *n)
+static const char *check_leaf(const Verifier *c, const Node *n)
 {
     const Module *m = c->module;
     const OpInfo *info = op_info(n->op);
@@ -138,7 +139,7 @@ static Interval join(Interval a, Interval b)
     return (Interval){a.lo < b.lo ? a.lo : b.lo, a.hi > b.hi ? a.hi : b.hi};
 }
 
-static const char *check_type(const Check *c, const Node *n)
+static const char *check_type(const Verifier *c, const Node *n)
 {
     const ShapeContext silent = {.arena = c->scratch, .samples = c->module->batch};
     Type expected = {0};
@@ -155,7 +156,7 @@ static const char *check_type(const Check *c, const Node *n)
     return type_equal(&n->type, &expected) ? NULL : fail_types(c, n, "should be", &expected);
 }
 
-static const char *check_marks(const Check *c, const Node *n)
+static const char *check_marks(const Verifier *c, const Node *n)
 {
     const Shape *s = &n->type.shape;
     for (int i = 0; i < s->rank; i++)
@@ -164,7 +165,7 @@ static const char *check_marks(const Check *c, const Node *n)
     return NULL;
 }
 
-static const char *check_models(const Check *c, const Node *n)
+static const char *check_models(const Verifier *c, const Node *n)
 {
     const Interval i = n->type.models;
     const bool fits =
@@ -172,12 +173,12 @@ static const char *check_models(const Check *c, const Node *n)
     return fits ? NULL : fail_node(c, n, "its models are not among the module's");
 }
 
-static const char *check_graph(Check *c, const Graph *g);
+static const char *check_graph(Verifier *c, const Graph *g);
 
 /* The body as a graph of its own, and its ties to the loop. */
-static const char *check_body(Check *c, const Node *loop)
+static const char *check_body(Verifier *c, const Node *loop)
 {
-    const Check outside = *c;
+    const Verifier outside = *c;
     if (loop->body->owner != loop || loop->body->outer != c->graph)
         return fail_node(c, loop, "its body belongs to another loop");
     const char *bad = check_graph(c, loop->body);
@@ -198,7 +199,7 @@ static bool is_order(const IntList *order, int rank)
     return order->n == 0 || order->n == rank;
 }
 
-static const char *check_node(Check *c, Node *n, int position)
+static const char *check_node(Verifier *c, Node *n, int position)
 {
     const char *bad;
     if (n->id != position)
@@ -216,7 +217,7 @@ static const char *check_node(Check *c, Node *n, int position)
     return node_is_loop(n) ? check_body(c, n) : NULL;
 }
 
-static const char *fail_output(const Check *c, const Output *o, const char *what)
+static const char *fail_output(const Verifier *c, const Output *o, const char *what)
 {
     return arena_printf(c->module->arena, "graph @%s: output \"%s\": %s", c->graph->name,
                         o->name ? o->name : "", what);
@@ -232,7 +233,7 @@ static bool is_scalar_of(const Node *n, DType t)
     return n->type.dtype == t && n->type.shape.rank == 0;
 }
 
-static const char *check_state_output(Check *c, const Output *o)
+static const char *check_state_output(Verifier *c, const Output *o)
 {
     const State *s = module_state(c->module, o->name);
     if (!s)
@@ -252,7 +253,7 @@ static const char *check_state_output(Check *c, const Output *o)
     return NULL;
 }
 
-static const char *check_tensor_output(const Check *c, const Output *o)
+static const char *check_tensor_output(const Verifier *c, const Output *o)
 {
     const Type *value = &o->value->type, *host = o->host_type ? o->host_type : value;
     if (host->shape.rank > MAX_STORED_RANK)
@@ -264,7 +265,7 @@ static const char *check_tensor_output(const Check *c, const Output *o)
     return NULL;
 }
 
-static const char *check_output(Check *c, const Output *o)
+static const char *check_output(Verifier *c, const Output *o)
 {
     if (!in_graph(c->graph, o->value))
         return fail_output(c, o, "its value is not in the graph");
@@ -302,7 +303,7 @@ static const char *check_output(Check *c, const Output *o)
     return fail_output(c, o, "is of no known kind");
 }
 
-static const char *check_graph(Check *c, const Graph *g)
+static const char *check_graph(Verifier *c, const Graph *g)
 {
     const char *bad;
     c->graph = g;
@@ -375,7 +376,7 @@ static const char *check_state(const Module *m, const State *s)
 
 const char *module_check_at(const Module *m, const Node **where)
 {
-    Check c = {.module = m, .scratch = arena_new()};
+    Verifier c = {.module = m, .scratch = arena_new()};
     const char *bad = NULL;
     for (int i = 0; i < m->n_states && !bad; i++)
         bad = check_state(m, &m->states[i]);

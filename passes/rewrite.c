@@ -47,7 +47,7 @@ void swap_names(Node *a, Node *b)
 }
 
 /* What the step for n has built, from position `first` on. */
-static void settle(Graph *g, Node *n, Node *now, int first)
+static void take_over(Graph *g, Node *n, Node *now, int first)
 {
     if (now != n && !is_listed(g, n) && now->id >= first) {
         swap_names(now, n);
@@ -74,7 +74,7 @@ void rewrite_graph(Graph *g, RewriteStep *step, void *context)
         Node *now = step(&b, n, context);
         if (now == n)
             rewrite_keep(&b, n);
-        settle(g, n, now, first);
+        take_over(g, n, now, first);
         n->aux = now;
     }
     replace_outputs(g);

@@ -55,7 +55,7 @@ static double rest_of(const Elab *e, const Value *v)
 }
 
 /* Does a - b, which is k * n + c, stand in the same relation to 0 for all n from 1 to N? */
-static bool settled(const Elab *e, OpCode op, const Value *a, const Value *b)
+static bool same_for_all_n(const Elab *e, OpCode op, const Value *a, const Value *b)
 {
     const double k = (double)(a->of_n - b->of_n), c = rest_of(e, a) - rest_of(e, b);
     const double first = k + c, last = k * batch_size(e) + c;
@@ -102,7 +102,7 @@ static bool factor_of(const Elab *e, OpCode op, const Value *a, const Value *b, 
     case SC_MIN:
     case SC_MAX:
         *k = (value_number(a) < value_number(b)) == (op == OP_MIN) ? ka : kb;
-        return settled(e, OP_LT, a, b);
+        return same_for_all_n(e, OP_LT, a, b);
     default:
         return false;
     }
@@ -116,7 +116,7 @@ Value batch_binary(const Elab *e, OpCode op, const Value *a, const Value *b, Val
     if (a->by_n || b->by_n)
         return batch_depends(r);
     if (r.kind == V_BOOL)
-        return settled(e, op, a, b) ? r : batch_depends(r);
+        return same_for_all_n(e, op, a, b) ? r : batch_depends(r);
     if (!factor_of(e, op, a, b, &k) || !whole_in(k))
         return batch_depends(r);
     r.of_n = (int64_t)k;
@@ -130,7 +130,7 @@ Value batch_unary(const Elab *e, OpCode op, const Value *a, Value r)
         return batch_as(a, r);
     if (op == OP_NEG)
         r.of_n = -a->of_n;
-    else if (op == OP_ABS && settled(e, OP_LT, a, &zero))
+    else if (op == OP_ABS && same_for_all_n(e, OP_LT, a, &zero))
         r.of_n = value_number(a) < 0 ? -a->of_n : a->of_n;
     else
         return op == OP_FLOOR || op == OP_CEIL ? batch_as(a, r) : batch_depends(r);

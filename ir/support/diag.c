@@ -94,16 +94,16 @@ const char *diag_source(const Diag *d, int file, size_t *len)
     return s ? s->text : "";
 }
 
-typedef struct Place {
+typedef struct SourceLine {
     const char *line;
     size_t line_len;
     unsigned line_no, col; /* from 1 */
-} Place;
+} SourceLine;
 
-static Place place_of(const Source *s, uint32_t at)
+static SourceLine line_of(const Source *s, uint32_t at)
 {
     const size_t end = at < s->len ? at : s->len;
-    Place p = {.line = s->text, .line_no = 1};
+    SourceLine p = {.line = s->text, .line_no = 1};
     for (size_t i = 0; i < end; i++)
         if (s->text[i] == '\n') {
             p.line = s->text + i + 1;
@@ -123,7 +123,7 @@ static Place place_of(const Source *s, uint32_t at)
 void diag_line_col(const Diag *d, SrcRange at, unsigned *line, unsigned *col)
 {
     const Source *s = source_of(d, at.file);
-    const Place p = s ? place_of(s, at.lo) : (Place){.line_no = 0, .col = 0};
+    const SourceLine p = s ? line_of(s, at.lo) : (SourceLine){.line_no = 0, .col = 0};
     *line = p.line_no;
     *col = p.col;
 }
@@ -137,10 +137,10 @@ static void print_cut(FILE *out, const char *s, size_t most)
 
 /* The part of a long line round the place.  A control character takes one column, as the caret
  * counts it. */
-static Place print_line(FILE *out, const Place *p)
+static SourceLine print_line(FILE *out, const SourceLine *p)
 {
     static const char dots[] = "...";
-    Place shown = *p;
+    SourceLine shown = *p;
     const size_t at = p->col - 1 < p->line_len ? p->col - 1 : p->line_len;
     size_t from = p->line_len > LINE_SHOWN && at > LINE_BEFORE ? at - LINE_BEFORE : 0;
     while (from > 0 && ((unsigned char)p->line[from] & 0xc0) == 0x80)
@@ -158,7 +158,7 @@ static Place print_line(FILE *out, const Place *p)
 /* Prints ^~~~ under the range.  Tabs are kept as tabs so that the caret lines up whatever the
  * terminal's tab width; a range that leaves the line is cut at the line's end.  A character takes
  * one column, whatever its bytes. */
-static void print_caret(FILE *out, const Place *p, size_t width)
+static void print_caret(FILE *out, const SourceLine *p, size_t width)
 {
     const size_t start = p->col - 1;
     size_t i = 0;
@@ -184,7 +184,7 @@ static void print_report(const Diag *d, const char *level, SrcRange at, const ch
 {
     const Source *s = source_of(d, at.file);
     const bool color = d->options.color;
-    const Place p = s ? place_of(s, at.lo) : (Place){0};
+    const SourceLine p = s ? line_of(s, at.lo) : (SourceLine){0};
     if (s) {
         fputs(color ? "\033[1m" : "", d->out);
         print_cut(d->out, s->path, PATH_SHOWN);
@@ -198,7 +198,7 @@ static void print_report(const Diag *d, const char *level, SrcRange at, const ch
     if (!s)
         return;
     fprintf(d->out, "%5u | ", p.line_no);
-    const Place shown = print_line(d->out, &p);
+    const SourceLine shown = print_line(d->out, &p);
     if (color)
         fputs("\033[1;32m", d->out);
     print_caret(d->out, &shown, at.hi > at.lo ? at.hi - at.lo : 1);

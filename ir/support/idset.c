@@ -66,7 +66,7 @@ static int ascending(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-void idset_settle(IdSet *s)
+void idset_sort(IdSet *s)
 {
     if (s->n == 0)
         return;

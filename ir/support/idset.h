@@ -23,6 +23,6 @@ void idset_remove(IdSet *s, int id);
 void idset_take(Arena *a, IdSet *s, IdSet *other);
 /* Puts the members, added with idset_push in any order and perhaps twice, in order. */
 void idset_push(Arena *a, IdSet *s, int id);
-void idset_settle(IdSet *s);
+void idset_sort(IdSet *s);
 
 #endif

@@ -137,7 +137,7 @@ static bool any_kept(const Fuse *f, int g)
 }
 
 /* Readers stand behind what they read, so from the end it is known what is read. */
-static bool settle_all(Fuse *f)
+static bool find_nests(Fuse *f)
 {
     bool fine = true;
     for (int i = f->n_groups - 1; i >= 0; i--) {
@@ -146,7 +146,7 @@ static bool settle_all(Fuse *f)
             g->dead = true;
             f->owner[g->items[0].value->id] = -1;
             f->stored[g->items[0].value->id] = false;
-        } else if (!group_settle(f, i)) {
+        } else if (!group_find_nest(f, i)) {
             if (!f->excess || f->stored[f->excess->id])
                 fail_at(f, g->items[0].value, "no loop nest for");
             f->too_often[f->excess->id] = true;
@@ -185,7 +185,7 @@ bool vfuse_groups(Fuse *f)
             add_store(f, output_of(f, i)->value2, f->output_value2[i], NULL,
                       vfuse_per_model(f, true));
     }
-    return settle_all(f);
+    return find_nests(f);
 }
 
 /* ---- merges ---- */
@@ -254,7 +254,7 @@ static const IdSet *groups_sharing(Fuse *f, int j)
             if (!f->groups[readers->v[r]].dead && group_reads(&f->groups[readers->v[r]], n))
                 idset_push(f->scratch, &f->candidates, readers->v[r]);
     }
-    idset_settle(&f->candidates);
+    idset_sort(&f->candidates);
     return &f->candidates;
 }
 
@@ -404,7 +404,7 @@ static int copy_instead(Fuse *f, int writer, const Buffer *state)
     f->like[moved.value->id] = state;
     const int id = group_new(f, KERNEL_EXPR, vfuse_per_model(f, true));
     group_add_item(f, &f->groups[id], moved);
-    if (!group_settle(f, id) || (n > 0 && !group_settle(f, writer)))
+    if (!group_find_nest(f, id) || (n > 0 && !group_find_nest(f, writer)))
         fail_at(f, moved.value, "cannot copy");
     g->dead = n == 0;
     group_edges(f, id);

@@ -83,7 +83,7 @@ typedef struct Group {
     Shape space;
     int order[MAX_RANK];
     int vector;
-    int evaluations; /* that it needs, counted when it settled */
+    int evaluations; /* that it needs, counted when its loop nest was found */
     IdSet reads;     /* nodes: leaves in memory and values of other groups */
     IdSet before;    /* groups that must come before, and ... */
     IdSet after;     /* ... those that must come after this one */
@@ -142,7 +142,7 @@ typedef struct Fuse {
     int search, exhausted;
     VisitList visits; /* of the last group that was looked at */
     struct Work *work;
-    /* Of the last group that did not settle: what it computes too often; or NULL. */
+    /* Of the last group for which no nest was found: what it computes too often; or NULL. */
     const Node *excess;
 } Fuse;
 
@@ -165,7 +165,7 @@ void vfuse_kernels(Fuse *f);
 /* Makes b of a and b if the result is a kernel that can be, without a cycle. */
 bool group_try_merge(Fuse *f, int a, int b);
 /* Finds space, loops, reads of a group; false if no loop nest does it. */
-bool group_settle(Fuse *f, int g);
+bool group_find_nest(Fuse *f, int g);
 /* Do all of them together compute nothing too often? */
 bool groups_fit(Fuse *f);
 int group_new(Fuse *f, KernelKind kind, bool per_model);

@@ -327,7 +327,7 @@ static void collect_reads(Fuse *f, int id)
             idset_push(f->scratch, &g->reads, n);
             idset_add(f->scratch, &f->readers[n], id);
         }
-    idset_settle(&g->reads);
+    idset_sort(&g->reads);
 }
 
 static bool in_place_fits(const Fuse *f, const Buffer *state)
@@ -357,7 +357,7 @@ bool group_in_place(Fuse *f, int id, const Buffer *state)
     return in_place_fits(f, state);
 }
 
-static void settle_loop(Fuse *f, int id)
+static void find_loop_reads(Fuse *f, int id)
 {
     Group *g = &f->groups[id];
     const GroupContext c = {f, id};
@@ -404,13 +404,13 @@ bool groups_fit(Fuse *f)
     return fine;
 }
 
-bool group_settle(Fuse *f, int id)
+bool group_find_nest(Fuse *f, int id)
 {
     Group *g = &f->groups[id];
     int64_t stride[MAX_RANK] = {0};
     f->excess = NULL;
     if (g->kind == KERNEL_LOOP) {
-        settle_loop(f, id);
+        find_loop_reads(f, id);
         return true;
     }
     if (!find_space(f, g, id))
@@ -484,7 +484,7 @@ bool group_try_merge(Fuse *f, int a, int b)
     }
     f->groups[a].dead = true;
     take_items(f, a, b);
-    if (group_settle(f, b) && states_fit(f, g) &&
+    if (group_find_nest(f, b) && states_fit(f, g) &&
         g->again - old_a.again - old_b.again <= COST_AGAIN * f->work->rounds &&
         (g->kind != KERNEL_CONTRACT || g->vector == old_a.vector)) {
         leave_readers(f, a, &old_a.reads);

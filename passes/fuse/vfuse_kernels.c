@@ -309,7 +309,7 @@ static void make_kernel(Fuse *f, int id, int at, NameTable *names)
     memcpy(k->order, g->order, sizeof k->order);
     fill_stores(f, k, id);
     k->name = names_take(names, k->stores[0].value->name, k->stores[0].value);
-    if (!group_settle(f, id))
+    if (!group_find_nest(f, id))
         diag_internal(NULL, "plan: kernel %%%s does not hold", k->name);
     k->flat = is_flat(f, k);
     if (g->loop)

@@ -15,7 +15,7 @@ typedef struct Stored {
     int next; /* of the same value, -1: none */
 } Stored;
 
-typedef struct Check {
+typedef struct PlanCheck {
     const Plan *plan;
     const EntryPlan *entry;
     Stored *stores;           /* all of the entry, in order */
@@ -27,7 +27,7 @@ typedef struct Check {
     Arena *arena; /* for the sentence */
     Arena *scratch;
     const char *wrong;
-} Check;
+} PlanCheck;
 
 #define FAIL(c, ...)                                            \
     do {                                                        \
@@ -42,13 +42,13 @@ static bool is_state_leaf(const Node *n)
 }
 
 /* The first kernel that stores to b; n_kernels: none does. */
-static int first_writer(const Check *c, const Buffer *b)
+static int first_writer(const PlanCheck *c, const Buffer *b)
 {
     const int i = map_get(c->by_buffer, b);
     return i < 0 ? c->entry->n_kernels : c->stores[i].kernel;
 }
 
-static void check_read(Check *c, const Visit *v)
+static void check_read(PlanCheck *c, const Visit *v)
 {
     const EntryPlan *e = c->entry;
     const Buffer *b = e->buffer[v->node->id];
@@ -77,7 +77,7 @@ static void check_read(Check *c, const Visit *v)
     FAIL(c, "kernel %s reads %%%s before it is written", c->kernel->name, name);
 }
 
-static void check_reduce(Check *c, const Visit *v)
+static void check_reduce(PlanCheck *c, const Visit *v)
 {
     const Kernel *k = c->kernel;
     const unsigned mask = visit_mask(v);
@@ -89,7 +89,7 @@ static void check_reduce(Check *c, const Visit *v)
         FAIL(c, "kernel %s reduces %%%s along the wrong loop", k->name, v->node->name);
 }
 
-static void check_computed(Check *c, const Visit *v)
+static void check_computed(PlanCheck *c, const Visit *v)
 {
     const Kernel *k = c->kernel;
     const OpKind kind = node_kind(v->node);
@@ -105,7 +105,7 @@ static void check_computed(Check *c, const Visit *v)
         FAIL(c, "kernel %s needs %%%s at another index", k->name, v->node->name);
 }
 
-static void check_store(Check *c, const Store *s)
+static void check_store(PlanCheck *c, const Store *s)
 {
     const Kernel *k = c->kernel;
     const Shape *v = &s->value->type.shape;
@@ -124,7 +124,7 @@ static void check_store(Check *c, const Store *s)
         FAIL(c, "%s is written twice", s->to->name);
 }
 
-static void check_loops(Check *c)
+static void check_loops(PlanCheck *c)
 {
     const Kernel *k = c->kernel;
     unsigned seen = 0;
@@ -138,7 +138,7 @@ static void check_loops(Check *c)
         FAIL(c, "kernel %s stores nothing", k->name);
 }
 
-static void check_kernel(Check *c)
+static void check_kernel(PlanCheck *c)
 {
     const Kernel *k = c->kernel;
     VisitList *l = &c->visits;
@@ -189,7 +189,7 @@ static void note_life(Lives *l, Buffer *b, int at)
 }
 
 /* From the kernels anew, not from what the planner noted. */
-static void collect_lives(Check *c, Lives *l)
+static void collect_lives(PlanCheck *c, Lives *l)
 {
     const EntryPlan *e = c->entry;
     for (int k = 0; k < e->n_kernels; k++) {
@@ -219,7 +219,7 @@ static bool overlap(const Buffer *a, const Buffer *b)
 }
 
 /* b is written over a in the kernel that reads a last. */
-static bool written_over(Check *c, const Life *a, const Life *b)
+static bool written_over(PlanCheck *c, const Life *a, const Life *b)
 {
     if (a->last != b->first || a->buffer->offset != b->buffer->offset)
         return false;
@@ -231,7 +231,7 @@ static bool written_over(Check *c, const Life *a, const Life *b)
     return false;
 }
 
-static void check_pair(Check *c, const Life *a, const Life *b)
+static void check_pair(PlanCheck *c, const Life *a, const Life *b)
 {
     if (a->last < b->first || b->last < a->first || !overlap(a->buffer, b->buffer))
         return;
@@ -240,7 +240,7 @@ static void check_pair(Check *c, const Life *a, const Life *b)
              b->buffer->name);
 }
 
-static void check_place(Check *c, const Life *l)
+static void check_place(PlanCheck *c, const Life *l)
 {
     const Buffer *b = l->buffer;
     const int64_t all =
@@ -253,8 +253,8 @@ static void check_place(Check *c, const Life *l)
 
 /* ---- what leaves the graph ---- */
 
-static bool is_stored(const Check *c, const Node *value, BufferSpace space, const Buffer *to,
-                      bool guarded)
+static bool is_stored(const PlanCheck *c, const Node *value, BufferSpace space,
+                      const Buffer *to, bool guarded)
 {
     for (int i = c->by_value[value->id]; i >= 0; i = c->stores[i].next) {
         const Store *store = c->stores[i].store;
@@ -265,7 +265,7 @@ static bool is_stored(const Check *c, const Node *value, BufferSpace space, cons
 }
 
 /* Stored to a place outside the loop. */
-static bool is_given(const Check *c, const Node *value)
+static bool is_given(const PlanCheck *c, const Node *value)
 {
     for (int i = c->by_value[value->id]; i >= 0; i = c->stores[i].next)
         if (c->stores[i].store->to->given)
@@ -273,7 +273,7 @@ static bool is_given(const Check *c, const Node *value)
     return false;
 }
 
-static void check_output(Check *c, const Output *o)
+static void check_output(PlanCheck *c, const Output *o)
 {
     const EntryPlan *e = c->entry;
     const Module *m = c->plan->module;
@@ -295,7 +295,7 @@ static void check_output(Check *c, const Output *o)
         FAIL(c, "output %s is not written", o->name ? o->name : "of a fault");
 }
 
-static void check_entry(Check *c);
+static void check_entry(PlanCheck *c);
 
 static bool is_own(const LoopPlan *l, const Buffer *b)
 {
@@ -306,7 +306,7 @@ static bool is_own(const LoopPlan *l, const Buffer *b)
 }
 
 /* What the body stores for itself lies inside memory that the loop has for it. */
-static void check_block(Check *c, const LoopPlan *l, const Buffer *b)
+static void check_block(PlanCheck *c, const LoopPlan *l, const Buffer *b)
 {
     if (!buffer_is_planned(b))
         return;
@@ -316,7 +316,7 @@ static void check_block(Check *c, const LoopPlan *l, const Buffer *b)
 }
 
 /* The first and the last byte of a value that a round writes, over all rounds, inside its base. */
-static void check_given(Check *c, const LoopPlan *l, const Buffer *b)
+static void check_given(PlanCheck *c, const LoopPlan *l, const Buffer *b)
 {
     if (!b->given)
         return;
@@ -334,10 +334,10 @@ static void check_given(Check *c, const LoopPlan *l, const Buffer *b)
 }
 
 /* The body as an entry of its own. */
-static void check_loop(Check *c, const Kernel *k)
+static void check_loop(PlanCheck *c, const Kernel *k)
 {
     const LoopPlan *l = k->loop;
-    Check in = *c;
+    PlanCheck in = *c;
     in.entry = l->body;
     for (int i = 0; i < l->body->n_kernels; i++)
         if (l->body->kernels[i].per_model != k->per_model)
@@ -363,7 +363,7 @@ static int count_stores(const EntryPlan *e)
     return n;
 }
 
-static void list_stores(Check *c)
+static void list_stores(PlanCheck *c)
 {
     const EntryPlan *e = c->entry;
     int n = 0;
@@ -386,7 +386,7 @@ static void list_stores(Check *c)
 /* ---- steps ---- */
 
 /* The list names the kernels from `*next` on, one after the other. */
-static void check_list(Check *c, const Step *list, int n, StepKind run, int *next)
+static void check_list(PlanCheck *c, const Step *list, int n, StepKind run, int *next)
 {
     const EntryPlan *e = c->entry;
     for (int i = 0; i < n; i++) {
@@ -404,7 +404,7 @@ static void check_list(Check *c, const Step *list, int n, StepKind run, int *nex
 }
 
 /* Runs with a barrier between each two, or the list of a loop's body; every kernel once. */
-static void check_steps(Check *c)
+static void check_steps(PlanCheck *c)
 {
     const EntryPlan *e = c->entry;
     int next = 0;
@@ -422,7 +422,7 @@ static void check_steps(Check *c)
         FAIL(c, "the steps name %d of %d kernels", next, e->n_kernels);
 }
 
-static void check_entry(Check *c)
+static void check_entry(PlanCheck *c)
 {
     const EntryPlan *e = c->entry;
     check_steps(c);
@@ -446,7 +446,7 @@ static void check_entry(Check *c)
             check_loop(c, &e->kernels[k]);
 }
 
-static void check_states(Check *c)
+static void check_states(PlanCheck *c)
 {
     const Plan *p = c->plan;
     int64_t end = 0;
@@ -461,7 +461,7 @@ static void check_states(Check *c)
 
 const char *plan_check(const Plan *p, Arena *a)
 {
-    Check c = {.plan = p, .arena = a, .scratch = arena_new()};
+    PlanCheck c = {.plan = p, .arena = a, .scratch = arena_new()};
     check_states(&c);
     for (int i = 0; i < p->n_entries && !c.wrong; i++) {
         c.entry = &p->entries[i];
