@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "ir/loop.h"
+#include "ir/reading.h"
 #include "ir/shape.h"
 #include "ir/strides.h"
 
@@ -131,22 +132,31 @@ static bool is_tried(const Graph *g, const Node *value, const LayoutTrial *trial
            module_state(g->module, value->attrs.leaf.name) == trial->state;
 }
 
+typedef struct WhereStored {
+    const Graph *graph;
+    const LayoutTrial *trial;
+} WhereStored;
+
+static bool is_stored(void *where_stored, const Node *n, bool must, int64_t *stride)
+{
+    const WhereStored *w = where_stored;
+    if (!must && base_of_views(n) != n)
+        return false;
+    if (node_is_arg(n))
+        argument_strides(w->graph, n, w->trial, stride);
+    else if (is_tried(w->graph, n, w->trial))
+        ordered_strides(&n->type.shape, &w->trial->layout, stride);
+    else
+        natural_strides(w->graph->module, n, stride);
+    return true;
+}
+
 static void strides_of(const Graph *g, const Node *value, const LayoutTrial *trial,
                        int64_t *stride)
 {
-    const OpInfo *info = op_info(value->op);
-    if (info->kind == KIND_VIEW && info->data != VIEW_LAYOUT) {
-        int64_t below[MAX_RANK] = {0};
-        strides_of(g, value->in[0], trial, below);
-        if (view_strides(value, below, stride))
-            return;
-    }
-    if (node_is_arg(value))
-        argument_strides(g, value, trial, stride);
-    else if (is_tried(g, value, trial))
-        ordered_strides(&value->type.shape, &trial->layout, stride);
-    else
-        natural_strides(g->module, value, stride);
+    WhereStored where = {g, trial};
+    int64_t offset;
+    strides_through_views(value, is_stored, &where, stride, &offset);
 }
 
 int stored_innermost(const Graph *g, const Node *value)

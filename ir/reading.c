@@ -36,9 +36,8 @@ static Shape axes_between(const Shape *s, int first, int end)
 
 /* Runs of axes with equal numbers of elements, as short as possible, are counted through on their
  * own. */
-static Index reshaped(IndexSpace *s, const Node *view, const Index *i)
+Index index_reshape(IndexSpace *s, const Shape *to, const Shape *from, const Index *i)
 {
-    const Shape *to = &view->type.shape, *from = &view->in[0]->type.shape;
     Index r = {.rank = from->rank};
     for (int t = 0, f = 0; t < to->rank || f < from->rank;) {
         const int t0 = t, f0 = f;
@@ -83,7 +82,7 @@ Index index_view(IndexSpace *s, const Node *view, const Index *i)
     const Shape *from = &view->in[0]->type.shape;
     switch (op_info(view->op)->data) {
     case VIEW_RESHAPE:
-        return reshaped(s, view, i);
+        return index_reshape(s, &view->type.shape, from, i);
     case VIEW_EXPAND:
         return index_broadcast(from, i);
     case VIEW_PERMUTE:
@@ -281,6 +280,13 @@ const Node *read_through_views(IndexSpace *s, const Node *n, ReadFromMemory *in_
         n = n->in[0];
     }
     return n;
+}
+
+Node *base_of_views(const Node *n)
+{
+    while (op_info(n->op)->kind == KIND_VIEW && op_info(n->op)->data != VIEW_LAYOUT)
+        n = n->in[0];
+    return (Node *)n; /* of the caller's graph */
 }
 
 Index index_of_axes(IndexSpace *s, const Shape *shape, int *var)

@@ -71,12 +71,18 @@ unsigned reduced_axes(const Node *reduce);
 /* A view's map: which element of its operand is its element i. */
 Index index_view(IndexSpace *s, const Node *view, const Index *i);
 
+/* A reshape's map: which element of a value of shape `from` is element i of shape `to`. */
+Index index_reshape(IndexSpace *s, const Shape *to, const Shape *from, const Index *i);
+
 typedef bool ReadFromMemory(const void *context, const Node *n);
 
 /* Through views: the first value from n on that `in_memory` says is stored, with *i, an index of
  * n, made one of that value; NULL if something that is neither stored nor a view comes first. */
 const Node *read_through_views(IndexSpace *s, const Node *n, ReadFromMemory *in_memory,
                                const void *context, Index *i);
+/* What n is a view of: the first value from n on that is no view, or is stored in an order of its
+ * own (LAYOUT). */
+Node *base_of_views(const Node *n);
 /* An index that is one new variable along each axis longer than 1; var[k]: that of axis k. */
 Index index_of_axes(IndexSpace *s, const Shape *shape, int *var);
 /* at = offset + sum of stride[k] * var[k]; false if other variables occur. */

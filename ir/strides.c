@@ -1,10 +1,8 @@
-/* Strides of stored values and of views.  A view of a view is worked out from the inside; a
- * reshape resolves where each run of its axes that splits a run of the operand's axes finds that
- * run without gaps. */
+/* Strides of a view fall out of its map (ir/reading.h): the place of an element of the operand is
+ * a form in the axes' variables, and strides are its coefficients, if nothing else is in it. */
 #include "ir/strides.h"
 
-#include <string.h>
-
+#include "ir/reading.h"
 #include "ir/shape.h"
 
 IntList stored_order(const Module *m, const Node *n)
@@ -35,71 +33,62 @@ void natural_strides(const Module *m, const Node *n, int64_t *stride)
     ordered_strides(&n->type.shape, &order, stride);
 }
 
-/* Each run of result axes must split a run of operand axes that lies in memory as one axis. */
-bool reshape_strides(const Shape *from, const int64_t *old, const Shape *to, int64_t *stride)
+/* A variable for each axis, also where it has one element: strides there are the operand's. */
+static Index index_of_variables(IndexSpace *s, const Shape *shape, int *var)
 {
-    int i = 0, j = 0;
-    while (i < from->rank || j < to->rank) {
-        const int j0 = j;
-        while (i < from->rank && from->dim[i] == 1)
-            i++;
-        int64_t a = 1, b = 1, step = 0;
-        int last = -1;
-        do {
-            if (a <= b && i < from->rank) {
-                if (from->dim[i] > 1) {
-                    if (last >= 0 && old[last] != old[i] * from->dim[i])
-                        return false;
-                    last = i;
-                    step = old[i];
-                }
-                a *= from->dim[i++];
-            } else if (j < to->rank) {
-                b *= to->dim[j++];
-            } else {
-                break;
-            }
-        } while (a != b);
-        for (int k = j - 1; k >= j0; k--) {
-            stride[k] = to->dim[k] > 1 ? step : 0;
-            step *= to->dim[k];
-        }
-    }
-    return true;
+    Index i = index_of_axes(s, shape, var);
+    for (int k = 0; k < i.rank; k++)
+        i.at[k] = affine_var(var[k]);
+    return i;
 }
 
-bool view_strides(const Node *view, const int64_t *operand, int64_t *stride)
+static Affine place_of(const IndexSpace *s, const Index *at, const int64_t *stride)
 {
-    const Shape *to = &view->type.shape, *from = &view->in[0]->type.shape;
-    const int lead = to->rank - from->rank;
-    switch (op_info(view->op)->data) {
-    case VIEW_PERMUTE:
-        for (int i = 0; i < to->rank; i++)
-            stride[i] = operand[view->attrs.perm.dims.v[i]];
-        return true;
-    case VIEW_SLICE:
-        for (int i = 0; i < to->rank; i++)
-            stride[i] =
-                operand[i] * (view->attrs.slice.step.n ? view->attrs.slice.step.v[i] : 1);
-        return true;
-    case VIEW_WINDOW: {
-        int tap[MAX_RANK];
-        const int taps = window_taps(&view->attrs, from->rank, tap);
-        for (int i = 0; i < from->rank; i++) {
-            stride[taps + i] = operand[i] * view->attrs.window.step.v[i];
-            if (tap[i] >= 0)
-                stride[tap[i]] = operand[i] * view->attrs.window.dilation.v[i];
+    Affine sum = affine_const(0);
+    for (int k = 0; k < at->rank; k++) {
+        const Affine step = affine_scale(&at->at[k], stride[k]);
+        sum = affine_add(&sum, &step);
+    }
+    return affine_join(s, &sum);
+}
+
+bool reshape_strides(const Shape *from, const int64_t *old, const Shape *to, int64_t *stride)
+{
+    IndexVar room[READ_MOST_VARS];
+    IndexSpace s;
+    int var[MAX_RANK];
+    int64_t offset;
+    index_space_init_fixed(&s, room, READ_MOST_VARS);
+    Index i = index_of_variables(&s, to, var);
+    i = index_reshape(&s, to, from, &i);
+    return affine_strides(place_of(&s, &i, old), to->rank, var, stride, &offset);
+}
+
+bool view_strides(const Node *view, const int64_t *operand, int64_t *stride, int64_t *offset)
+{
+    IndexVar room[READ_MOST_VARS];
+    IndexSpace s;
+    int var[MAX_RANK];
+    index_space_init_fixed(&s, room, READ_MOST_VARS);
+    Index i = index_of_variables(&s, &view->type.shape, var);
+    i = index_view(&s, view, &i);
+    return affine_strides(place_of(&s, &i, operand), view->type.shape.rank, var, stride,
+                          offset);
+}
+
+void strides_through_views(const Node *n, StridesInMemory *in_memory, void *context,
+                           int64_t *stride, int64_t *offset)
+{
+    *offset = 0;
+    if (in_memory(context, n, false, stride))
+        return;
+    if (op_info(n->op)->kind == KIND_VIEW) {
+        int64_t below[MAX_RANK] = {0}, base, shift;
+        strides_through_views(n->in[0], in_memory, context, below, &base);
+        if (view_strides(n, below, stride, &shift)) {
+            *offset = base + shift;
+            return;
         }
-        return true;
     }
-    case VIEW_EXPAND:
-        for (int i = 0; i < to->rank; i++)
-            stride[i] = i < lead || from->dim[i - lead] == 1 ? 0 : operand[i - lead];
-        return true;
-    case VIEW_LAYOUT:
-        memcpy(stride, operand, sizeof *stride * (size_t)to->rank);
-        return true;
-    default:
-        return reshape_strides(from, operand, to, stride);
-    }
+    in_memory(context, n, true, stride);
 }

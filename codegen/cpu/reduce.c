@@ -9,6 +9,8 @@
 
 #include <math.h>
 
+#include "ir/reading.h"
+
 enum {
     LONG_OPERAND = 150 /* instructions or so: of more of them there are two copies, in a loop */
 };
@@ -60,18 +62,11 @@ static Reduction reduction_of(Emit *e, const Node *n, const Index *i)
                    .order = sum_order(n),
                    .lane_base = affine_const(0)};
     const Shape *from = &r.operand->type.shape;
-    const IntList *dims = &n->attrs.axes.dims;
-    bool reduced[MAX_RANK] = {0};
-    for (int k = 0; k < dims->n; k++)
-        reduced[dims->v[k]] = true;
+    const Reader reader = {.space = &e->space};
+    Reading operand;
+    node_read(&reader, n, 0, i, &operand);
+    r.at = operand.at;
     r.dtype = r.kind == RED_ARGMAX ? r.operand->type.dtype : n->type.dtype;
-    r.at.rank = from->rank;
-    for (int k = 0, out = 0; k < from->rank; k++) {
-        if (!reduced[k] || n->attrs.axes.keepdim)
-            r.at.at[k] = i->at[out++];
-        if (reduced[k])
-            r.at.at[k] = affine_const(0);
-    }
     const bool lanes = index_lanes(&e->space, i);
     if (r.order.inner && lanes)
         diag_internal(NULL, "kernel %s reduces %%%s along the wrong loop", e->kernel->name,

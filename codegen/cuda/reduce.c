@@ -5,6 +5,7 @@
 #include <math.h>
 
 #include "codegen/cuda/cuda.h"
+#include "ir/reading.h"
 
 typedef struct Reduction {
     const Node *node, *operand;
@@ -35,18 +36,15 @@ static Reduction reduction_of(Cuda *c, const Node *n, const Index *i)
 {
     Reduction r = {.node = n, .operand = n->in[0], .kind = op_info(n->op)->data};
     const Shape *from = &r.operand->type.shape;
-    const IntList *dims = &n->attrs.axes.dims;
-    bool reduced[MAX_RANK] = {0};
-    for (int k = 0; k < dims->n; k++)
-        reduced[dims->v[k]] = true;
+    const unsigned reduced = reduced_axes(n);
+    const Reader reader = {.space = &c->space};
+    Reading operand;
+    node_read(&reader, n, 0, i, &operand);
+    r.at = operand.at;
     r.dtype = r.kind == RED_ARGMAX ? r.operand->type.dtype : n->type.dtype;
-    r.at.rank = from->rank;
-    for (int k = 0, out = 0; k < from->rank; k++) {
-        if (!reduced[k] || n->attrs.axes.keepdim)
-            r.at.at[k] = i->at[out++];
-        if (!reduced[k])
+    for (int k = 0; k < from->rank; k++) {
+        if (!(reduced >> k & 1))
             continue;
-        r.at.at[k] = affine_const(0);
         r.axis[r.along.rank] = k;
         r.along.dim[r.along.rank++] = from->dim[k];
     }

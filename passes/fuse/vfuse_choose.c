@@ -70,30 +70,30 @@ static void end_chain(Fuse *f, Node *o)
         store_base(f, o);
 }
 
-/* Strides of o in memory through its views; stores what keeps it from being there. */
-static void make_direct(Fuse *f, Node *o, int64_t *stride)
+/* What neither is in memory nor a view that has strides there is stored. */
+static bool is_direct(void *fuse, const Node *n, bool must, int64_t *stride)
 {
-    if (in_memory(f, o)) {
-        natural_strides(f->graph->module, o, stride);
-        return;
-    }
-    if (node_kind(o) == KIND_VIEW) {
-        int64_t below[MAX_RANK] = {0};
-        make_direct(f, o->in[0], below);
-        if (view_strides(o, below, stride))
-            return;
-    }
-    f->stored[o->id] = true;
-    natural_strides(f->graph->module, o, stride);
+    const Fuse *f = fuse;
+    if (!in_memory(f, n) && !must)
+        return false;
+    f->stored[n->id] |= must;
+    natural_strides(f->graph->module, n, stride);
+    return true;
+}
+
+/* Makes o something that can be read from memory with strides. */
+static void make_direct(Fuse *f, const Node *o)
+{
+    int64_t stride[MAX_RANK] = {0}, offset;
+    strides_through_views(o, is_direct, f, stride, &offset);
 }
 
 static void choose_direct(Fuse *f, Node *n)
 {
-    int64_t stride[MAX_RANK] = {0};
     for (int i = 0; i < n->n_in; i++) {
         end_chain(f, n->in[i]);
         if (node_kind(n) != KIND_SCATTER || !node_is_splat(n->in[i]))
-            make_direct(f, n->in[i], stride);
+            make_direct(f, n->in[i]);
     }
     f->cost[n->id] = cost_never;
 }
@@ -235,7 +235,6 @@ static void choose_output(Fuse *f, Node *n);
  * graph. */
 static void choose_loop(Fuse *f, Node *n)
 {
-    int64_t stride[MAX_RANK] = {0};
     f->cost[n->id] = node_is_result(n) ? 0 : cost_never;
     f->stored[n->id] = node_is_result(n);
     for (int i = 0; node_is_loop(n) && i < n->n_in; i++) {
@@ -244,7 +243,7 @@ static void choose_loop(Fuse *f, Node *n)
         if (loop_role(n, i) == LOOP_CARRIED)
             choose_output(f, o);
         else if (loop_operand_plain(o))
-            make_direct(f, o, stride);
+            make_direct(f, o);
         else
             f->stored[o->id] = true;
     }

@@ -98,24 +98,28 @@ typedef struct BodyPlan {
     const Group *group;
 } BodyPlan;
 
-/* The buffer that an operand is seen in, per axis the stride and the offset in elements. */
-static Buffer *see_operand(const Fuse *f, const Node *n, int64_t *stride, int64_t *offset)
+typedef struct OperandPlace {
+    const Fuse *fuse;
+    Buffer *buffer;
+} OperandPlace;
+
+static bool has_buffer(void *operand_place, const Node *n, bool must, int64_t *stride)
 {
-    Buffer *b = f->entry->buffer[n->id];
-    if (b) {
-        *offset = 0;
-        for (int i = 0; i < n->type.shape.rank; i++)
-            stride[i] = b->stride[i];
-        return b;
-    }
-    int64_t below[MAX_RANK] = {0};
-    b = node_kind(n) == KIND_VIEW ? see_operand(f, n->in[0], below, offset) : NULL;
-    if (!b || !view_strides(n, below, stride))
+    OperandPlace *p = operand_place;
+    p->buffer = p->fuse->entry->buffer[n->id];
+    if (!p->buffer && must)
         diag_internal(NULL, "plan: the operand %%%s of a loop does not lie in memory", n->name);
-    if (op_info(n->op)->data == VIEW_SLICE)
-        for (int i = 0; i < n->type.shape.rank; i++)
-            *offset += n->attrs.slice.start.v[i] * below[i];
-    return b;
+    for (int i = 0; p->buffer && i < n->type.shape.rank; i++)
+        stride[i] = p->buffer->stride[i];
+    return p->buffer != NULL;
+}
+
+/* The buffer that an operand lies in, per axis the stride and the offset in elements. */
+static Buffer *operand_buffer(const Fuse *f, const Node *n, int64_t *stride, int64_t *offset)
+{
+    OperandPlace place = {.fuse = f};
+    strides_through_views(n, has_buffer, &place, stride, offset);
+    return place.buffer;
 }
 
 static Buffer *seen_buffer(const BodyPlan *p, const Node *value, Buffer *base)
@@ -152,7 +156,7 @@ static Buffer *argument_buffer(const BodyPlan *p, const Node *arg)
     if (role == LOOP_CARRIED)
         return carried_buffer(p, arg, i, 0);
     int64_t stride[MAX_RANK] = {0}, offset = 0;
-    Buffer *base = see_operand(p->outer, p->loop->in[i], stride, &offset);
+    Buffer *base = operand_buffer(p->outer, p->loop->in[i], stride, &offset);
     Buffer *b = seen_buffer(p, arg, base);
     const int skip = role == LOOP_SCANNED;
     b->shift = offset * dtype_bytes(b->dtype);

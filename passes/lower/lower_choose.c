@@ -9,6 +9,7 @@
 #include "passes/lower/lower.h"
 
 #include "ir/loop.h"
+#include "ir/reading.h"
 #include "ir/shape.h"
 
 static const double price_copied = 1, price_strided = 6, price_rival = 1.25;
@@ -23,12 +24,8 @@ enum {
 
 State *free_state(const Graph *g, Node *n, const bool *fixed)
 {
-    while (op_info(n->op)->kind == KIND_VIEW && n->op != OP_LAYOUT)
-        n = n->in[0];
     const Graph *outer = g;
-    const Node *leaf = loop_origin(&outer, n);
-    while (op_info(leaf->op)->kind == KIND_VIEW && leaf->op != OP_LAYOUT)
-        leaf = leaf->in[0];
+    const Node *leaf = base_of_views(loop_origin(&outer, base_of_views(n)));
     if (leaf->op != OP_STATE)
         return NULL;
     State *s = module_state(g->module, leaf->attrs.leaf.name);
@@ -50,14 +47,6 @@ bool layout_for(const Graph *g, const Node *n, const State *s, int axis, IntList
         }
     }
     return false;
-}
-
-/* What is copied if the operand must lie otherwise: below the windows. */
-static const Node *base_of(const Node *n)
-{
-    while (op_info(n->op)->kind == KIND_VIEW && n->op != OP_LAYOUT)
-        n = n->in[0];
-    return n;
 }
 
 static bool through_window(const Node *n)
@@ -85,7 +74,8 @@ static double copy_cost(const Graph *g, Node *v, int axis, const bool *fixed, Ch
         choice->state = s;
         return 0;
     }
-    const Node *base = can_be_contiguous(v, axis) ? base_of(v) : v;
+    /* What is copied if the operand must lie otherwise: below the windows. */
+    const Node *base = can_be_contiguous(v, axis) ? base_of_views(v) : v;
     const double elements = (double)shape_count(&base->type.shape);
     return price_copied * (base->op == OP_PAD ? 0.5 : 1) * elements;
 }
@@ -135,7 +125,7 @@ static int preferred_axis(const Graph *g, const Node *einsum, const IntList *wis
             return own_axis(einsum, 1 - i);
     const Node *x = einsum->in[0], *y = einsum->in[1];
     const Node *large = shape_count(&y->type.shape) > shape_count(&x->type.shape) ? y : x;
-    const int axis = large->type.shape.rank == rank && base_of(large)->op != OP_STATE
+    const int axis = large->type.shape.rank == rank && base_of_views(large)->op != OP_STATE
                          ? order_innermost(g, large)
                          : -1;
     return axis >= 0 ? axis : rank - 1;

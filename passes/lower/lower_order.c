@@ -6,6 +6,7 @@
 
 #include <string.h>
 
+#include "ir/reading.h"
 #include "ir/shape.h"
 
 IntList order_ending_in(int rank, int last)
@@ -64,16 +65,18 @@ IntList order_of_strides(const Shape *s, const int64_t *stride)
     return order_canonical(s, &order);
 }
 
+static bool is_stored(void *module, const Node *n, bool must, int64_t *stride)
+{
+    if (!must && base_of_views(n) != n)
+        return false;
+    natural_strides(module, n, stride);
+    return true;
+}
+
 void lying_strides(const Graph *g, const Node *n, int64_t *stride)
 {
-    const OpInfo *info = op_info(n->op);
-    if (info->kind == KIND_VIEW && info->data != VIEW_LAYOUT) {
-        int64_t below[MAX_RANK] = {0};
-        lying_strides(g, n->in[0], below);
-        if (view_strides(n, below, stride))
-            return;
-    }
-    natural_strides(g->module, n, stride);
+    int64_t offset;
+    strides_through_views(n, is_stored, g->module, stride, &offset);
 }
 
 int order_innermost(const Graph *g, const Node *n)
@@ -97,9 +100,9 @@ static IntList window_order(const Node *n, const int64_t *stride)
 
 static IntList view_order(const Graph *g, const Node *n)
 {
-    int64_t below[MAX_RANK] = {0}, stride[MAX_RANK] = {0};
+    int64_t below[MAX_RANK] = {0}, stride[MAX_RANK] = {0}, offset;
     lying_strides(g, n->in[0], below);
-    if (!view_strides(n, below, stride))
+    if (!view_strides(n, below, stride, &offset))
         return (IntList){0};
     return op_info(n->op)->data == VIEW_WINDOW ? window_order(n, stride)
                                                : order_of_strides(&n->type.shape, stride);
@@ -124,15 +127,11 @@ static IntList unwindow_order(const Graph *g, const Node *n)
 static IntList reduce_order(const Graph *g, const Node *n)
 {
     const IntList from = stored_order(g->module, n->in[0]);
-    const IntList *dims = &n->attrs.axes.dims;
+    const unsigned reduced = reduced_axes(n);
     int64_t now[MAX_RANK]; /* by axis of the operand: the result's, -1: gone */
     int kept = 0;
-    for (int i = 0; i < n->in[0]->type.shape.rank; i++) {
-        bool reduced = false;
-        for (int k = 0; k < dims->n; k++)
-            reduced |= dims->v[k] == i;
-        now[i] = reduced && !n->attrs.axes.keepdim ? -1 : kept++;
-    }
+    for (int i = 0; i < n->in[0]->type.shape.rank; i++)
+        now[i] = (reduced >> i & 1) && !n->attrs.axes.keepdim ? -1 : kept++;
     IntList order = {0};
     for (int i = 0; i < from.n; i++)
         if (now[from.v[i]] >= 0)

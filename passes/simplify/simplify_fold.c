@@ -5,6 +5,8 @@
 #include <math.h>
 
 #include "ir/scalar.h"
+#include "ir/shape.h"
+#include "ir/strides.h"
 
 enum {
     MAX_OPERANDS = 3,
@@ -86,31 +88,14 @@ static Node *fold_expr(Builder *b, Node *n)
     return c;
 }
 
-/* Where element 0 of the view is in the operand, and how far apart its axes' neighbours are
- * there. */
-static int64_t view_strides(const Node *n, int64_t *stride)
-{
-    int64_t own[MAX_RANK], base = 0;
-    const Shape *x = &n->in[0]->type.shape;
-    shape_strides(x, own);
-    for (int i = 0; i < n->type.shape.rank; i++)
-        if (n->op == OP_PERMUTE) {
-            stride[i] = own[n->attrs.perm.dims.v[i]];
-        } else {
-            stride[i] = own[i] * n->attrs.slice.step.v[i];
-            base += own[i] * n->attrs.slice.start.v[i];
-        }
-    return base;
-}
-
 static Node *fold_strided(Builder *b, Node *n)
 {
     const Shape *s = &n->type.shape;
     const int64_t count = shape_count(s);
-    int64_t stride[MAX_RANK];
-    if (count > MAX_TABLE)
+    int64_t own[MAX_RANK], stride[MAX_RANK], base;
+    shape_strides(&n->in[0]->type.shape, own);
+    if (count > MAX_TABLE || !view_strides(n, own, stride, &base))
         return n;
-    const int64_t base = view_strides(n, stride);
     Arena *scratch = arena_new();
     double *v = arena_array(scratch, (size_t)count, sizeof *v);
     for (int64_t i = 0; i < count; i++) {
