@@ -1,5 +1,5 @@
 /* Built-in functions that accumulate along an axis: running sums, indexed sums. */
-#include "frontend/elaborate/elab.h"
+#include "frontend/builtins/builtins.h"
 
 static Node *tensor(const Call *c, int i, bool *weak)
 {

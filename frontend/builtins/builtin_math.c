@@ -1,5 +1,5 @@
 /* Built-in functions that compute: elementwise, reductions, contractions, casts. */
-#include "frontend/elaborate/elab.h"
+#include "frontend/builtins/builtins.h"
 
 #include <math.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* Built-in functions: constants, and what means more than its value. */
-#include "frontend/elaborate/elab.h"
+#include "frontend/builtins/builtins.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -330,4 +330,27 @@ Value builtin_avg(const Call *c)
     *ELAB_PUSH(e, marks) =
         (Mark){.mark = mark, .value = n, .weight = x->kind == V_TENSOR ? x->weight : NULL};
     return value_node(mark, true);
+}
+
+/* The metric that the last epoch ended with: the run writes it into a state, each model's own,
+ * when an epoch ends, and the step that sees it takes it away. */
+Value builtin_epoch_metric(const Call *c)
+{
+    Elab *e = c->e;
+    const State s = {.name = state_added_name(e, ROLE_EPOCH_METRIC, "schedule.metric"),
+                     .type = {.dtype = DT_F64, .shape = shape_scalar()},
+                     .role = ROLE_EPOCH_METRIC,
+                     .loc = c->at};
+    const Dist none = {.arg = {value_num(NAN, false)}, .loc = c->at};
+    bool inside = false;
+    for (const Frame *f = e->frame; f != NULL; f = f->up)
+        inside = inside || f->kind == FRAME_SCHED;
+    if (!inside) {
+        diag_error(e->diag, c->at, "epoch_metric belongs in a schedule");
+        return value_error();
+    }
+    if (module_state(e->module, s.name) == NULL && state_declare(e, &s, &none).kind == V_ERROR)
+        return value_error();
+    state_next(e, s.name, build_const(&e->b, DT_F64, NAN), c->at);
+    return value_node(build_state(&e->b, s.name), true);
 }

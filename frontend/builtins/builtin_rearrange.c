@@ -3,7 +3,7 @@
  * A pattern such as "n l (h d) -> n h l d" is two lists of axes; brackets join letters to one
  * axis, 1 is an axis of one element.  The operand is taken apart into its letters, these are put
  * in their new order and joined again. */
-#include "frontend/elaborate/elab.h"
+#include "frontend/builtins/builtins.h"
 
 #include <ctype.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* Built-in functions that move elements or ask for shapes. */
-#include "frontend/elaborate/elab.h"
+#include "frontend/builtins/builtins.h"
 
 #include <string.h>
 

@@ -1,6 +1,6 @@
 /* Built-in functions that convolutions and pooling are made of: padding, windows, flips.  An
  * axis, and what is given for it, may be one number or a list. */
-#include "frontend/elaborate/elab.h"
+#include "frontend/builtins/builtins.h"
 
 enum {
     MOST = 1 << 28 /* of any size or distance */

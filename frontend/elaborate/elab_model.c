@@ -138,3 +138,21 @@ void exec_output(Elab *e, const Ast *s)
     *ELAB_PUSH(e, named) =
         (Named){.kind = AST_OUTPUT, .name = s->name, .value = v, .loc = s->loc};
 }
+
+void entry_add_faults(Elab *e)
+{
+    for (int i = 0; i < e->n_faults; i++) {
+        const Fault *f = &e->faults[i];
+        const Output o = {.kind = OUT_FAULT,
+                          .name = f->input != NULL ? f->input : "index",
+                          .value = f->position,
+                          .value2 = f->value,
+                          .input = f->input,
+                          .lo = f->lo,
+                          .hi = f->hi,
+                          .ignore = f->ignore,
+                          .has_ignore = f->has_ignore,
+                          .loc = f->loc};
+        graph_add_output(e->b.graph, &o);
+    }
+}

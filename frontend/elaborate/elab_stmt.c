@@ -394,7 +394,7 @@ static void exec_one(Elab *e, const Ast *s)
         exec_output(e, s);
         break;
     default:
-        train_statement(e, s);
+        e->train_statement(e, s);
     }
 }
 

@@ -300,3 +300,17 @@ bool train_build(Elab *e)
                        "a train section has one `optimizer` or `update` clauses, not both");
     return diag_errors(e->diag) == 0 && train_step_build(e, &t);
 }
+
+void train_state(Elab *e, const char *name, const Type *type, StateRole role,
+                 const char *parameter)
+{
+    const Dist zero = {.arg = {value_int(0)}, .loc = SRC_NONE};
+    const State s = {.name = name,
+                     .type = *type,
+                     .role = role,
+                     .parameter = parameter,
+                     .loc = e->train->loc};
+    module_add_state(e->module, &s);
+    map_set(e->state_numbers, name, e->n_states);
+    *ELAB_PUSH(e, states) = (StateRec){.name = name, .init = zero, .call = SRC_NONE};
+}

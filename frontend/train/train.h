@@ -50,14 +50,24 @@ typedef struct Train {
     int n_freeze, cap_freeze, n_no_decay, cap_no_decay;
 } Train;
 
+/* train.c */
+void train_statement(Elab *e, const Ast *s);
+bool train_build(Elab *e);
+/* Reads batch, epochs and accumulate before any graph is built. */
+bool train_sizes(Elab *e);
+/* A state of the train section's own, first 0. */
+void train_state(Elab *e, const char *name, const Type *type, StateRole role,
+                 const char *parameter);
+/* An expression with the names of the model as it was run last. */
+Value eval_in_model(Elab *e, const Ast *t);
+
 /* Adds to the train graph what the section asks for. */
 bool train_step_build(Elab *e, Train *t);
 
 /* train_reach.c: by node id, what the gradient of the loss flows to. */
 bool *train_reach(Elab *e, const Node *loss);
 
-/* train_scalars.c: one more that must be finite. */
-void scalars_add(Elab *e, const char *label, Node *n);
+/* train_scalars.c. */
 /* Are all scalars finite that the update has noted (NULL: it has none)?  Reports them to the
  * host, and forgets them. */
 Node *scalars_finite(Elab *e, const char *optimizer, SrcRange loc);

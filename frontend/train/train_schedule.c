@@ -32,29 +32,6 @@ void bind_all(Elab *e, const Bound *b)
         scope_bind(e, &e->frame->scope, b->def->kid[0]->kid[i]->name, b->arg[i], b->loc[i]);
 }
 
-/* The metric that the last epoch ended with: the run writes it into a state, each model's own,
- * when an epoch ends, and the step that sees it takes it away. */
-Value builtin_epoch_metric(const Call *c)
-{
-    Elab *e = c->e;
-    const State s = {.name = state_added_name(e, ROLE_EPOCH_METRIC, "schedule.metric"),
-                     .type = {.dtype = DT_F64, .shape = shape_scalar()},
-                     .role = ROLE_EPOCH_METRIC,
-                     .loc = c->at};
-    const Dist none = {.arg = {value_num(NAN, false)}, .loc = c->at};
-    bool inside = false;
-    for (const Frame *f = e->frame; f != NULL; f = f->up)
-        inside = inside || f->kind == FRAME_SCHED;
-    if (!inside) {
-        diag_error(e->diag, c->at, "epoch_metric belongs in a schedule");
-        return value_error();
-    }
-    if (module_state(e->module, s.name) == NULL && state_declare(e, &s, &none).kind == V_ERROR)
-        return value_error();
-    state_next(e, s.name, build_const(&e->b, DT_F64, NAN), c->at);
-    return value_node(build_state(&e->b, s.name), true);
-}
-
 /* The factor of one schedule at `epoch`. */
 static Value schedule_factor(Elab *e, const Bound *b, Value epoch, Value epochs, Value lr)
 {

@@ -1,4 +1,4 @@
-#include "frontend/elaborate/elab.h"
+#include "frontend/values/value.h"
 
 #include <math.h>
 #include <string.h>

@@ -8,7 +8,7 @@
  * Order of state: who reads a state's old value comes before who writes it.  Where that would be
  * a cycle, or a kernel would overwrite what it reads at another index, the new value waits in a
  * buffer of its own and a copy writes the state. */
-#include "passes/fuse/vfuse.h"
+#include "passes/fuse/work.h"
 
 #include <string.h>
 
@@ -458,4 +458,16 @@ bool vfuse_merge(Fuse *f)
         merge_all(f, &inside, NULL);
     }
     return groups_fit(f);
+}
+
+void vfuse_graph(Fuse *f)
+{
+    f->work = work_new(f->scratch, f->n);
+    f->too_often = arena_array(f->scratch, (size_t)f->n + 1, sizeof *f->too_often);
+    do {
+        f->like = arena_array(f->scratch, (size_t)f->n + 1, sizeof *f->like);
+        vfuse_choose(f);
+    } while (!vfuse_groups(f) || !vfuse_merge(f));
+    vfuse_kernels(f);
+    memory_plan(f->entry, f->optimize);
 }

@@ -17,7 +17,6 @@
 #include "ir/reading.h"
 #include "ir/strides.h"
 #include "ir/support/idset.h"
-#include "passes/plan/plan_build.h"
 
 /* One evaluation of a node inside a kernel. */
 typedef struct Visit {
@@ -150,6 +149,9 @@ typedef struct Fuse {
 void vfuse_graph(Fuse *f);
 /* The buffer of a leaf from outside. */
 Buffer *place_leaf(const Fuse *f, const Node *n);
+Buffer *place_state(const Fuse *f, const char *name);
+/* A value in row-major order, at no place yet. */
+Buffer place_buffer(const char *name, BufferSpace space, const Type *t);
 /* Is what is of each model if its type says so, computed once for each model? */
 bool vfuse_per_model(const Fuse *f, bool by_type);
 void vfuse_choose(Fuse *f);

@@ -1,7 +1,6 @@
 /* Module to Plan: places of what comes from outside and goes there, then one entry after the
  * other. */
 #include "passes/plan/plan_build.h"
-#include "ir/run_value.h"
 
 #include <string.h>
 
@@ -10,24 +9,6 @@
 static int64_t round_up(int64_t v)
 {
     return (v + 63) & ~(int64_t)63;
-}
-
-static int64_t type_bytes(const Type *t)
-{
-    return shape_count(&t->shape) * dtype_bytes(t->dtype);
-}
-
-static Buffer buffer_of(const char *name, BufferSpace space, const Type *t)
-{
-    Buffer b = {.name = name,
-                .space = space,
-                .dtype = t->dtype,
-                .bytes = type_bytes(t),
-                .shape = t->shape,
-                .first = -1,
-                .last = -1};
-    shape_strides(&t->shape, b.stride);
-    return b;
 }
 
 static void strides_in_order(const Shape *s, const IntList *order, int64_t *stride)
@@ -46,7 +27,7 @@ static void place_states(Plan *p)
     for (int i = 0; i < m->n_states; i++) {
         const State *s = &m->states[i];
         Buffer *b = &p->states[i];
-        *b = buffer_of(s->name, BUF_STATE, &s->type);
+        *b = place_buffer(s->name, BUF_STATE, &s->type);
         strides_in_order(&s->type.shape, &s->layout, b->stride);
         b->per_model = true;
         b->index = i;
@@ -57,78 +38,12 @@ static void place_states(Plan *p)
         p->states[i].model_bytes = p->state_bytes;
 }
 
-/* The clock is each model's own; what belongs to the batch is one for all. */
-static void place_run_value(Buffer *b, const char *name)
-{
-    RunValue v;
-    if (!run_value_find(name, &v))
-        diag_internal(NULL, "plan: no run-time scalar is called %s", name);
-    b->name = name;
-    b->per_model = run_value_per_model(v);
-    b->space = b->per_model ? BUF_CLOCK : BUF_SCALAR;
-    b->index = b->per_model ? (int)v : (int)v - RUN_CLOCK_COUNT;
-    b->offset = 8 * b->index;
-    b->model_bytes = b->per_model ? RUN_CLOCK_COUNT * 8 : 0;
-}
-
-static Buffer *place_state(const Fuse *f, const char *name)
-{
-    return &f->plan->states[module_state(f->graph->module, name) - f->graph->module->states];
-}
-
-static Buffer *place_input(const Fuse *f, const char *name)
-{
-    const Module *m = f->graph->module;
-    const Input *in = module_input(m, name);
-    Buffer *b = arena_alloc(f->arena, sizeof *b);
-    *b = buffer_of(name, BUF_INPUT, &in->type);
-    b->index = (int)(in - m->inputs);
-    b->per_model = in->each;
-    b->model_bytes = in->each ? b->bytes : 0;
-    return b;
-}
-
-Buffer *place_leaf(const Fuse *f, const Node *n)
-{
-    const Module *m = f->graph->module;
-    static const BufferSpace spaces[] = {[LEAF_HYPER] = BUF_HYPER,
-                                         [LEAF_SCALAR] = BUF_SCALAR,
-                                         [LEAF_SEED] = BUF_SEED,
-                                         [LEAF_CONST] = BUF_CONST};
-    const int data = op_info(n->op)->data;
-    if (data == LEAF_STATE)
-        return place_state(f, n->attrs.leaf.name);
-    if (data == LEAF_INPUT)
-        return place_input(f, n->attrs.leaf.name);
-    Buffer *b = arena_alloc(f->arena, sizeof *b);
-    *b = buffer_of(n->name, spaces[data], &n->type);
-    b->index = n->id;
-    if (data == LEAF_HYPER) {
-        b->name = n->attrs.leaf.name;
-        b->index = (int)(module_hyper(m, b->name) - m->hypers);
-        b->per_model = true;
-        b->offset = 8 * (int64_t)b->index;
-        b->model_bytes = (int64_t)m->n_hypers * 8;
-    } else if (data == LEAF_SCALAR) {
-        place_run_value(b, n->attrs.leaf.name);
-    } else if (data == LEAF_CONST) {
-        b->constant = n;
-        if (f->graph->owner)
-            b->name = arena_printf(f->arena, "%s.%s", f->graph->owner->name, n->name);
-    } else if (data == LEAF_SEED) {
-        b->index = 0;
-        b->per_model = true;
-        b->model_bytes = 8;
-    }
-    return b;
-}
-
 static Buffer *new_result(Fuse *f, const char *name)
 {
     EntryPlan *e = f->entry;
     const Type t = {.dtype = DT_F64, .shape = shape_scalar()};
     Buffer *b = arena_alloc(f->arena, sizeof *b);
-    *b = buffer_of(name, BUF_RESULT, &t);
+    *b = place_buffer(name, BUF_RESULT, &t);
     b->per_model = true;
     b->index = e->n_results;
     b->offset = 8 * (int64_t)b->index;
@@ -139,7 +54,7 @@ static Buffer *new_result(Fuse *f, const char *name)
 static Buffer *new_output(Fuse *f, const Output *o, int index)
 {
     Buffer *b = arena_alloc(f->arena, sizeof *b);
-    *b = buffer_of(o->name, BUF_OUTPUT, &o->value->type);
+    *b = place_buffer(o->name, BUF_OUTPUT, &o->value->type);
     b->per_model = true;
     b->model_bytes = b->bytes;
     b->index = index;
@@ -179,18 +94,6 @@ static void place_outputs(Fuse *f)
             diag_internal(NULL, "plan: @%s is the body of a loop", f->graph->name);
         }
     }
-}
-
-void vfuse_graph(Fuse *f)
-{
-    f->work = work_new(f->scratch, f->n);
-    f->too_often = arena_array(f->scratch, (size_t)f->n + 1, sizeof *f->too_often);
-    do {
-        f->like = arena_array(f->scratch, (size_t)f->n + 1, sizeof *f->like);
-        vfuse_choose(f);
-    } while (!vfuse_groups(f) || !vfuse_merge(f));
-    vfuse_kernels(f);
-    memory_plan(f->entry, f->optimize);
 }
 
 static void plan_entry(Plan *p, EntryPlan *e, Graph *g, const Target *t)

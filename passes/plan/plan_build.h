@@ -6,7 +6,7 @@
 #include "passes/passes.h"
 
 /* Groups each graph's nodes into kernels (passes/vfuse*.c), orders them, and gives every value a
- * place (passes/plan/memory.c).  optimize == 0: every node is a kernel of its own and nothing
+ * place (passes/fuse/memory.c).  optimize == 0: every node is a kernel of its own and nothing
  * shares memory.  The graphs stay as they are.  The plan is checked. */
 Plan *plan_build(Module *m, const Target *t);
 

@@ -11,6 +11,7 @@
  * as the shapes do. */
 #include "ir/shape.h"
 #include "passes/fuse/work.h"
+#include "passes/plan/plan_build.h"
 
 static double elements_of(const Node *n)
 {

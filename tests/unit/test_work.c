@@ -8,6 +8,7 @@
 #include "frontend/frontend.h"
 #include "ir/verify.h"
 #include "passes/fuse/work.h"
+#include "passes/plan/plan_build.h"
 
 enum {
     MAX_KERNELS = 2000

@@ -1,5 +1,6 @@
 /* program_elaborate: a program's files and the standard library to a module of graphs. */
-#include "frontend/elaborate/elab.h"
+#include "frontend/entries.h"
+#include "frontend/train/train.h"
 
 #include <string.h>
 
@@ -63,6 +64,7 @@ Module *program_elaborate(Arena *a, Diag *d, const Program *p, const FrontendOpt
     Elab *e = arena_alloc(a, sizeof *e);
     *e = (Elab){
         .arena = a, .diag = d, .options = o, .real = o->precision == DT_F64 ? DT_F64 : DT_F32};
+    e->train_statement = train_statement;
     e->layer_numbers = map_of_texts(a);
     e->state_numbers = map_of_texts(a);
     e->current_numbers = map_of_texts(a);

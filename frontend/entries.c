@@ -1,5 +1,6 @@
 /* The graphs of a module: each entry point is one run of the model's body. */
-#include "frontend/elaborate/elab.h"
+#include "frontend/entries.h"
+#include "frontend/train/train.h"
 
 #include <string.h>
 
@@ -25,57 +26,6 @@ static bool entry_run_model(Elab *e, EntryKind entry)
     exec_body(e, e->model->kid[0]);
     e->frame = NULL;
     return diag_errors(e->diag) == 0;
-}
-
-typedef struct Copy {
-    Elab *e;
-    const Graph *from;
-    bool *needed; /* by id */
-    Node **done;
-    SrcRange at;
-    const char *what;
-} Copy;
-
-static Node *copy_one(Copy *c, const Node *n)
-{
-    Elab *e = c->e;
-    if (n->op == OP_INPUT || n->op == OP_STATE) {
-        diag_error(e->diag, c->at, "%s may not depend on the %s '%s'", c->what,
-                   n->op == OP_INPUT ? "input" : "state", n->attrs.leaf.name);
-        return NULL;
-    }
-    if (n->op == OP_HYPER || n->op == OP_SCALAR)
-        return build_same_leaf(&e->b, n);
-    Node copy = *n;
-    copy.in = arena_array(e->arena, (size_t)n->n_in, sizeof(Node *));
-    for (int i = 0; i < n->n_in; i++)
-        copy.in[i] = c->done[n->in[i]->id];
-    return graph_append(e->b.graph, &copy);
-}
-
-Node *graph_copy(Elab *e, const Graph *from, const Node *n,
-                 Node *(*stop)(void *ctx, const Node *n), void *ctx, SrcRange at,
-                 const char *what)
-{
-    Copy c = {.e = e, .from = from, .at = at, .what = what};
-    const size_t count = (size_t)n->id + 1;
-    c.needed = arena_array(e->arena, count, sizeof *c.needed);
-    c.done = arena_array(e->arena, count, sizeof(Node *));
-    c.needed[n->id] = true;
-    /* Operands stand before their users: back to see what is needed, forth to copy it. */
-    for (int i = n->id; i >= 0; i--) {
-        const Node *x = from->nodes[i];
-        if (!c.needed[i])
-            continue;
-        c.done[i] = stop != NULL ? stop(ctx, x) : NULL;
-        for (int k = 0; c.done[i] == NULL && k < x->n_in; k++)
-            c.needed[x->in[k]->id] = true;
-    }
-    for (int i = 0; i <= n->id; i++)
-        if (c.needed[i] && c.done[i] == NULL &&
-            (c.done[i] = copy_one(&c, from->nodes[i])) == NULL)
-            return NULL;
-    return c.done[n->id];
 }
 
 static void add_output(Elab *e, OutputKind kind, const char *name, Node *value, SrcRange loc)
@@ -128,24 +78,6 @@ static void accumulate_metric(Elab *e, Named *m)
         accumulate(e, mark->sum_state, build2(&e->b, OP_MUL, v, w), m->loc);
         mark->weight_state = accumulator(e, m->name, k, "weight");
         accumulate(e, mark->weight_state, w, m->loc);
-    }
-}
-
-void entry_add_faults(Elab *e)
-{
-    for (int i = 0; i < e->n_faults; i++) {
-        const Fault *f = &e->faults[i];
-        const Output o = {.kind = OUT_FAULT,
-                          .name = f->input != NULL ? f->input : "index",
-                          .value = f->position,
-                          .value2 = f->value,
-                          .input = f->input,
-                          .lo = f->lo,
-                          .hi = f->hi,
-                          .ignore = f->ignore,
-                          .has_ignore = f->has_ignore,
-                          .loc = f->loc};
-        graph_add_output(e->b.graph, &o);
     }
 }
 
@@ -286,20 +218,6 @@ static bool has_kind(Elab *e, bool output)
         if ((e->named[i].kind == AST_OUTPUT) == output)
             return true;
     return false;
-}
-
-void train_state(Elab *e, const char *name, const Type *type, StateRole role,
-                 const char *parameter)
-{
-    const Dist zero = {.arg = {value_int(0)}, .loc = SRC_NONE};
-    const State s = {.name = name,
-                     .type = *type,
-                     .role = role,
-                     .parameter = parameter,
-                     .loc = e->train->loc};
-    module_add_state(e->module, &s);
-    map_set(e->state_numbers, name, e->n_states);
-    *ELAB_PUSH(e, states) = (StateRec){.name = name, .init = zero, .call = SRC_NONE};
 }
 
 bool entries_build(Elab *e)

@@ -1,0 +1,10 @@
+/* Between the driver of the frontend (elaborate.c) and the entry points of a module. */
+#ifndef HFTAC_FRONTEND_ENTRIES_H
+#define HFTAC_FRONTEND_ENTRIES_H
+
+#include "frontend/elaborate/elab.h"
+
+/* Builds the graphs of all entry points that the program has; false after reporting. */
+bool entries_build(Elab *e);
+
+#endif
