@@ -11,22 +11,22 @@
 void index_space_init(IndexSpace *s, Arena *a, int n_lanes)
 {
     *s = (IndexSpace){.arena = a};
-    index_var(s, INDEX_VAR_LANE, 0, n_lanes - 1, true);
+    index_var(s, AFFINE_VAR_LANE, 0, n_lanes - 1, true);
 }
 
-void index_space_init_fixed(IndexSpace *s, IndexVar *var, int n)
+void index_space_init_fixed(IndexSpace *s, AffineVar *var, int n)
 {
     *s = (IndexSpace){.var = var, .cap = n};
-    index_var(s, INDEX_VAR_LANE, 0, 0, true);
+    index_var(s, AFFINE_VAR_LANE, 0, 0, true);
 }
 
-int index_var(IndexSpace *s, IndexVarKind kind, int64_t lo, int64_t hi, bool lanes)
+int index_var(IndexSpace *s, AffineVarKind kind, int64_t lo, int64_t hi, bool lanes)
 {
     if (s->n == s->cap && !s->arena)
         diag_internal(NULL, "a reading has more than %d variables", s->cap);
     if (s->n == s->cap)
         s->var = arena_grow(s->arena, s->var, &s->cap, sizeof *s->var);
-    s->var[s->n] = (IndexVar){.kind = kind, .lo = lo, .hi = hi, .lanes = lanes};
+    s->var[s->n] = (AffineVar){.kind = kind, .lo = lo, .hi = hi, .lanes = lanes};
     return s->n++;
 }
 
@@ -44,9 +44,9 @@ static void add_term(Affine *a, int var, int64_t coef)
 {
     if (coef == 0)
         return;
-    if (a->n == INDEX_MAX_TERMS)
-        diag_internal(NULL, "an index form has more than %d variables", INDEX_MAX_TERMS);
-    a->term[a->n++] = (IndexTerm){.var = var, .coef = coef};
+    if (a->n == AFFINE_MAX_TERMS)
+        diag_internal(NULL, "an index form has more than %d variables", AFFINE_MAX_TERMS);
+    a->term[a->n++] = (AffineTerm){.var = var, .coef = coef};
 }
 
 Affine affine_add(const Affine *a, const Affine *b)
@@ -120,7 +120,7 @@ void affine_range(const IndexSpace *s, const Affine *a, int64_t *lo, int64_t *hi
 {
     *lo = *hi = a->base;
     for (int i = 0; i < a->n; i++) {
-        const IndexVar *v = &s->var[a->term[i].var];
+        const AffineVar *v = &s->var[a->term[i].var];
         const int64_t c = a->term[i].coef;
         *lo += c > 0 ? c * v->lo : c * v->hi;
         *hi += c > 0 ? c * v->hi : c * v->lo;
@@ -138,7 +138,7 @@ bool affine_lanes(const IndexSpace *s, const Affine *a)
 bool affine_lane_linear(const IndexSpace *s, const Affine *a)
 {
     for (int i = 0; i < a->n; i++)
-        if (a->term[i].var != INDEX_LANE && s->var[a->term[i].var].lanes)
+        if (a->term[i].var != AFFINE_LANE && s->var[a->term[i].var].lanes)
             return false;
     return true;
 }
@@ -167,7 +167,7 @@ static void part(const Affine *a, int64_t g, Affine *coarse, Affine *fine)
     *coarse = affine_const(q);
     *fine = affine_const(a->base - q * g);
     for (int i = 0; i < a->n; i++) {
-        const IndexTerm t = a->term[i];
+        const AffineTerm t = a->term[i];
         if (t.coef % g == 0)
             add_term(coarse, t.var, t.coef / g);
         else
@@ -178,14 +178,14 @@ static void part(const Affine *a, int64_t g, Affine *coarse, Affine *fine)
 /* The variable of / by or of % by, the same one for the same form.  The lane's range may have
  * grown since the form was first seen (a tail has fewer lanes), so the variable's range grows
  * with it. */
-static int opaque_var(IndexSpace *s, IndexVarKind kind, const Affine *of, int64_t by)
+static int opaque_var(IndexSpace *s, AffineVarKind kind, const Affine *of, int64_t by)
 {
     int64_t lo, hi;
     affine_range(s, of, &lo, &hi);
-    lo = kind == INDEX_VAR_DIV ? floor_div(lo, by) : 0;
-    hi = kind == INDEX_VAR_DIV ? floor_div(hi, by) : by - 1;
+    lo = kind == AFFINE_VAR_DIV ? floor_div(lo, by) : 0;
+    hi = kind == AFFINE_VAR_DIV ? floor_div(hi, by) : by - 1;
     for (int i = 0; i < s->n; i++) {
-        IndexVar *v = &s->var[i];
+        AffineVar *v = &s->var[i];
         if (v->kind != kind || v->by != by || !affine_equal(&v->of, of))
             continue;
         v->lo = lo < v->lo ? lo : v->lo;
@@ -243,8 +243,8 @@ void affine_split(IndexSpace *s, const Affine *a, int64_t d, Affine *quotient, A
         r = affine_scale(&r, g);
         r = affine_add(&r, &small);
     } else {
-        q = affine_var(opaque_var(s, INDEX_VAR_DIV, &fine, d));
-        r = affine_var(opaque_var(s, INDEX_VAR_MOD, &fine, d));
+        q = affine_var(opaque_var(s, AFFINE_VAR_DIV, &fine, d));
+        r = affine_var(opaque_var(s, AFFINE_VAR_MOD, &fine, d));
     }
     *quotient = affine_add(&coarse, &q);
     *rest = r;
@@ -252,12 +252,12 @@ void affine_split(IndexSpace *s, const Affine *a, int64_t d, Affine *quotient, A
 
 /* The DIV variable that belongs to a MOD variable, if it stands in a with by times the
  * coefficient. */
-static int matching_div(const IndexSpace *s, const Affine *a, const IndexTerm *mod)
+static int matching_div(const IndexSpace *s, const Affine *a, const AffineTerm *mod)
 {
-    const IndexVar *m = &s->var[mod->var];
+    const AffineVar *m = &s->var[mod->var];
     for (int i = 0; i < a->n; i++) {
-        const IndexVar *d = &s->var[a->term[i].var];
-        if (d->kind == INDEX_VAR_DIV && d->by == m->by &&
+        const AffineVar *d = &s->var[a->term[i].var];
+        if (d->kind == AFFINE_VAR_DIV && d->by == m->by &&
             a->term[i].coef == mod->coef * m->by && affine_equal(&d->of, &m->of))
             return a->term[i].var;
     }
@@ -268,8 +268,8 @@ Affine affine_join(const IndexSpace *s, const Affine *a)
 {
     Affine r = *a;
     for (int i = 0; i < r.n; i++) {
-        const IndexTerm t = r.term[i];
-        if (s->var[t.var].kind != INDEX_VAR_MOD)
+        const AffineTerm t = r.term[i];
+        if (s->var[t.var].kind != AFFINE_VAR_MOD)
             continue;
         const int div = matching_div(s, &r, &t);
         if (div < 0)

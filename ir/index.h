@@ -2,7 +2,7 @@
  * element i of a result read?
  *
  * An index component is c0 + sum coef_k * var_k with known ranges.  A variable is a loop's
- * counter, the lane number of a vectorised loop (INDEX_LANE), a quotient or remainder that does
+ * counter, the lane number of a vectorised loop (AFFINE_LANE), a quotient or remainder that does
  * not resolve (a reshape that splits an axis), or a value that only the running program knows (a
  * gather's index).  So the algebra is closed: a back end only has to know how to compute each
  * variable, and finds strides by looking at coefficients.
@@ -14,20 +14,20 @@
 #include "ir/graph.h"
 
 enum {
-    INDEX_MAX_TERMS = 16,
-    INDEX_LANE = 0
+    AFFINE_MAX_TERMS = 16,
+    AFFINE_LANE = 0
 };
 
-typedef struct IndexTerm {
+typedef struct AffineTerm {
     int var;
     int64_t coef; /* never 0 */
-} IndexTerm;
+} AffineTerm;
 
 /* Terms stand in ascending order of var, so that equal forms are equal term by term. */
 typedef struct Affine {
     int64_t base;
     int n;
-    IndexTerm term[INDEX_MAX_TERMS];
+    AffineTerm term[AFFINE_MAX_TERMS];
 } Affine;
 
 typedef struct Index {
@@ -35,34 +35,34 @@ typedef struct Index {
     Affine at[MAX_RANK];
 } Index;
 
-typedef enum IndexVarKind {
-    INDEX_VAR_LANE,
-    INDEX_VAR_LOOP,
-    INDEX_VAR_DIV,  /* of / by, rounded down; of >= 0 */
-    INDEX_VAR_MOD,  /* of % by */
-    INDEX_VAR_VALUE /* known to the back end */
-} IndexVarKind;
+typedef enum AffineVarKind {
+    AFFINE_VAR_LANE,
+    AFFINE_VAR_LOOP,
+    AFFINE_VAR_DIV,  /* of / by, rounded down; of >= 0 */
+    AFFINE_VAR_MOD,  /* of % by */
+    AFFINE_VAR_VALUE /* known to the back end */
+} AffineVarKind;
 
-typedef struct IndexVar {
-    IndexVarKind kind;
+typedef struct AffineVar {
+    AffineVarKind kind;
     int64_t lo, hi; /* lo <= value <= hi */
     bool lanes;     /* may differ between lanes */
     Affine of;      /* DIV, MOD */
     int64_t by;
-} IndexVar;
+} AffineVar;
 
 typedef struct IndexSpace {
     Arena *arena;
-    IndexVar *var;
+    AffineVar *var;
     int n, cap;
 } IndexSpace;
 
-/* Makes a space whose variable 0 is INDEX_LANE with 0 <= lane < n_lanes. */
+/* Makes a space whose variable 0 is AFFINE_LANE with 0 <= lane < n_lanes. */
 void index_space_init(IndexSpace *s, Arena *a, int n_lanes);
 /* A space for one reading, of at most n variables in memory of the caller's and without lanes.
  * It has no arena: what is read through it keeps no guards. */
-void index_space_init_fixed(IndexSpace *s, IndexVar *var, int n);
-int index_var(IndexSpace *s, IndexVarKind kind, int64_t lo, int64_t hi, bool lanes);
+void index_space_init_fixed(IndexSpace *s, AffineVar *var, int n);
+int index_var(IndexSpace *s, AffineVarKind kind, int64_t lo, int64_t hi, bool lanes);
 
 Affine affine_const(int64_t c);
 Affine affine_var(int var);

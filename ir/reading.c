@@ -293,7 +293,7 @@ Index index_of_axes(IndexSpace *s, const Shape *shape, int *var)
 {
     Index i = {.rank = shape->rank};
     for (int k = 0; k < i.rank; k++) {
-        var[k] = index_var(s, INDEX_VAR_LOOP, 0, shape->dim[k] - 1, false);
+        var[k] = index_var(s, AFFINE_VAR_LOOP, 0, shape->dim[k] - 1, false);
         i.at[k] = shape->dim[k] == 1 ? affine_const(0) : affine_var(var[k]);
     }
     return i;

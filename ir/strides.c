@@ -54,7 +54,7 @@ static Affine place_of(const IndexSpace *s, const Index *at, const int64_t *stri
 
 bool reshape_strides(const Shape *from, const int64_t *old, const Shape *to, int64_t *stride)
 {
-    IndexVar room[READ_MOST_VARS];
+    AffineVar room[READ_MOST_VARS];
     IndexSpace s;
     int var[MAX_RANK];
     int64_t offset;
@@ -66,7 +66,7 @@ bool reshape_strides(const Shape *from, const int64_t *old, const Shape *to, int
 
 bool view_strides(const Node *view, const int64_t *operand, int64_t *stride, int64_t *offset)
 {
-    IndexVar room[READ_MOST_VARS];
+    AffineVar room[READ_MOST_VARS];
     IndexSpace s;
     int var[MAX_RANK];
     index_space_init_fixed(&s, room, READ_MOST_VARS);

@@ -61,7 +61,7 @@ static Index result_index(const Contract *x, const Affine *plus, int64_t vector)
         i.at[x->c.letter[l].out] = affine_add(&x->at[l], &plus[l]);
     const int lane = x->c.n_out - 1;
     Affine *at = &i.at[x->c.letter[lane].out];
-    const Affine lanes = affine_var(INDEX_LANE);
+    const Affine lanes = affine_var(AFFINE_LANE);
     *at = affine_plus(at, vector * x->e->lanes);
     *at = affine_add(at, &lanes);
     return i;

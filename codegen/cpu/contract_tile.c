@@ -61,7 +61,7 @@ static LLVMValueRef evaluate(Contract *x, const Operand *o, const Tile *t, int r
             plus = tile_row_offset(x, t, row, l);
         Affine at = affine_plus(&x->at[l], plus);
         if (l == lane) {
-            const Affine lanes = affine_var(INDEX_LANE);
+            const Affine lanes = affine_var(AFFINE_LANE);
             at = affine_add(&at, &lanes);
         }
         i.at[x->c.letter[l].in[o->which]] = at;

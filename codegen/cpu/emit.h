@@ -104,7 +104,7 @@ Level *emit_level_of(Emit *e, const Affine *a);
 Level *emit_level_of_index(Emit *e, const Index *i);
 /* How many lanes count from now on; returns the old number. */
 int emit_set_active(Emit *e, int lanes);
-/* A variable of kind INDEX_VAR_VALUE for an i64 that is known at the current level. */
+/* A variable of kind AFFINE_VAR_VALUE for an i64 that is known at the current level. */
 int emit_value_var(Emit *e, LLVMValueRef v, int64_t lo, int64_t hi);
 
 /* The value of an index form as i64: scalar, or vector if it differs between lanes. */

@@ -73,7 +73,7 @@ static void emit_vector_axis(Emit *e, Index *i, int depth)
 {
     const int axis = e->kernel->order[depth];
     const int64_t extent = e->kernel->space.dim[axis], blocks = extent / e->lanes;
-    const Affine lane = affine_var(INDEX_LANE);
+    const Affine lane = affine_var(AFFINE_LANE);
     if (blocks) {
         const Affine counter = emit_loop_begin(e, blocks);
         const Affine base = affine_scale(&counter, e->lanes);
@@ -134,7 +134,7 @@ static void emit_flat_loop(Emit *e, int64_t rounds, int n, int64_t first, int de
 {
     if (rounds == 0)
         return;
-    const Affine lane = affine_var(INDEX_LANE), counter = emit_loop_begin(e, rounds);
+    const Affine lane = affine_var(AFFINE_LANE), counter = emit_loop_begin(e, rounds);
     const Affine start = affine_scale(&counter, n * e->lanes), base = affine_add(&start, &lane);
     const Affine number = affine_plus(&base, first * e->lanes);
     emit_flat_blocks(e, &number, n, depth);
@@ -154,7 +154,7 @@ static bool any_guarded(const Kernel *k)
 static void emit_flat(Emit *e)
 {
     const int64_t count = shape_count(&e->kernel->space), blocks = count / e->lanes;
-    const Affine lane = affine_var(INDEX_LANE);
+    const Affine lane = affine_var(AFFINE_LANE);
     const Index none = {.rank = e->kernel->space.rank};
     const int together = any_guarded(e->kernel) ? FLAT_BLOCKS : 1;
     StoreBlock *scalar = NULL;

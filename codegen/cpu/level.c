@@ -37,7 +37,7 @@ Affine emit_loop_begin(Emit *e, int64_t count)
     l->first = l->block = LLVMAppendBasicBlockInContext(e->context, e->function, "loop");
     stand_at(e, l);
     l->counter = LLVMBuildPhi(e->builder, LLVMInt64TypeInContext(e->context), "i");
-    const int var = index_var(&e->space, INDEX_VAR_LOOP, 0, count - 1, false);
+    const int var = index_var(&e->space, AFFINE_VAR_LOOP, 0, count - 1, false);
     *var_at(e, var) = (EmitVar){.value = l->counter, .level = l};
     return affine_var(var);
 }
@@ -87,10 +87,10 @@ Level *emit_level_of(Emit *e, const Affine *a)
     Level *l = e->root;
     for (int i = 0; i < a->n; i++) {
         const int var = a->term[i].var;
-        const IndexVar *v = &e->space.var[var];
-        if (v->kind == INDEX_VAR_DIV || v->kind == INDEX_VAR_MOD)
+        const AffineVar *v = &e->space.var[var];
+        if (v->kind == AFFINE_VAR_DIV || v->kind == AFFINE_VAR_MOD)
             l = deeper(l, emit_level_of(e, &v->of));
-        else if (v->kind != INDEX_VAR_LANE)
+        else if (v->kind != AFFINE_VAR_LANE)
             l = deeper(l, var_at(e, var)->level);
     }
     return l;
@@ -108,30 +108,30 @@ int emit_set_active(Emit *e, int lanes)
 {
     const int old = e->active;
     e->active = lanes;
-    e->space.var[INDEX_LANE].hi = lanes - 1;
+    e->space.var[AFFINE_LANE].hi = lanes - 1;
     return old;
 }
 
 int emit_value_var(Emit *e, LLVMValueRef v, int64_t lo, int64_t hi)
 {
-    const int var = index_var(&e->space, INDEX_VAR_VALUE, lo, hi, emit_is_vector(v));
+    const int var = index_var(&e->space, AFFINE_VAR_VALUE, lo, hi, emit_is_vector(v));
     *var_at(e, var) = (EmitVar){.value = v, .level = e->level};
     return var;
 }
 
 static LLVMValueRef var_value(Emit *e, int var)
 {
-    if (var == INDEX_LANE)
+    if (var == AFFINE_LANE)
         return emit_lane_numbers(e);
     if (var_at(e, var)->value)
         return var_at(e, var)->value;
-    const IndexVar v = e->space.var[var];
+    const AffineVar v = e->space.var[var];
     Level *level = emit_level_of(e, &v.of);
     Level *old = emit_level_to(e, level);
     LLVMValueRef of = emit_affine(e, &v.of);
     LLVMValueRef by = emit_int_like(e, LLVMInt64TypeInContext(e->context), (uint64_t)v.by, of);
-    LLVMValueRef value = v.kind == INDEX_VAR_DIV ? LLVMBuildUDiv(e->builder, of, by, "")
-                                                 : LLVMBuildURem(e->builder, of, by, "");
+    LLVMValueRef value = v.kind == AFFINE_VAR_DIV ? LLVMBuildUDiv(e->builder, of, by, "")
+                                                  : LLVMBuildURem(e->builder, of, by, "");
     emit_level_back(e, old);
     *var_at(e, var) = (EmitVar){.value = value, .level = level};
     return value;
@@ -172,6 +172,6 @@ LLVMValueRef emit_affine(Emit *e, const Affine *a)
 
 LLVMValueRef emit_affine_first(Emit *e, const Affine *a)
 {
-    const Affine first = affine_without(a, INDEX_LANE);
+    const Affine first = affine_without(a, AFFINE_LANE);
     return emit_affine(e, &first);
 }

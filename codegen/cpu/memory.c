@@ -189,7 +189,7 @@ static LLVMValueRef load_lanes(Emit *e, const Buffer *b, const Affine *offset,
     LLVMValueRef first = linear ? emit_affine_first(e, offset) : NULL;
     LLVMValueRef v = LLVMConstNull(emit_vector_type(e, b->dtype));
     for (int i = 0; i < e->active; i++) {
-        LLVMValueRef at = lane_offset(e, first, each, affine_coef(offset, INDEX_LANE), i);
+        LLVMValueRef at = lane_offset(e, first, each, affine_coef(offset, AFFINE_LANE), i);
         at = guarded(e, guard, i, at);
         LLVMValueRef x = emit_load_scalar(e, b, emit_element(e, base, at, b->dtype), b->dtype);
         v = LLVMBuildInsertElement(e->builder, v, x, emit_const_i64(e, i), "");
@@ -233,7 +233,7 @@ LLVMValueRef emit_load(Emit *e, const Buffer *b, const Affine *offset)
 {
     const LoadGuard guard = emit_guard(e, offset);
     if (affine_lanes(&e->space, offset))
-        return affine_lane_linear(&e->space, offset) && affine_coef(offset, INDEX_LANE) == 1
+        return affine_lane_linear(&e->space, offset) && affine_coef(offset, AFFINE_LANE) == 1
                    ? load_row(e, b, offset, &guard)
                    : load_lanes(e, b, offset, &guard);
     LLVMValueRef at = guarded(e, &guard, 0, emit_affine(e, offset));
@@ -268,7 +268,7 @@ static void store_lanes(Emit *e, const Buffer *b, const Affine *offset, LLVMValu
     LLVMValueRef each = linear ? NULL : emit_affine(e, offset);
     LLVMValueRef first = linear ? emit_affine_first(e, offset) : NULL;
     for (int i = 0; i < e->active; i++)
-        store_one(e, b, lane_offset(e, first, each, affine_coef(offset, INDEX_LANE), i),
+        store_one(e, b, lane_offset(e, first, each, affine_coef(offset, AFFINE_LANE), i),
                   lane_of(e, v, i));
 }
 
@@ -279,7 +279,7 @@ void emit_store(Emit *e, const Buffer *b, const Affine *offset, DType from, LLVM
     v = to_memory(e, b->dtype, v);
     if (!affine_lanes(&e->space, offset))
         store_one(e, b, emit_affine(e, offset), lane_of(e, v, 0));
-    else if (affine_lane_linear(&e->space, offset) && affine_coef(offset, INDEX_LANE) == 1)
+    else if (affine_lane_linear(&e->space, offset) && affine_coef(offset, AFFINE_LANE) == 1)
         store_row(e, b, emit_affine_first(e, offset), emit_splat(e, v));
     else
         store_lanes(e, b, offset, emit_splat(e, v));

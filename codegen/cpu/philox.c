@@ -152,11 +152,11 @@ LLVMValueRef philox_emit_run(LLVMBuilderRef b, const PhiloxKey *k, LLVMValueRef 
 /* Lane i is element first + i, and first is a multiple of 4 whatever the other variables are. */
 static bool is_aligned_run(const Emit *e, const Affine *element)
 {
-    if (!affine_lane_linear(&e->space, element) || affine_coef(element, INDEX_LANE) != 1 ||
+    if (!affine_lane_linear(&e->space, element) || affine_coef(element, AFFINE_LANE) != 1 ||
         element->base % COUNTER_WORDS != 0)
         return false;
     for (int i = 0; i < element->n; i++)
-        if (element->term[i].var != INDEX_LANE && element->term[i].coef % COUNTER_WORDS != 0)
+        if (element->term[i].var != AFFINE_LANE && element->term[i].coef % COUNTER_WORDS != 0)
             return false;
     return true;
 }

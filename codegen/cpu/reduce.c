@@ -286,7 +286,7 @@ static void part_add(Emit *e, const Reduction *r, const Bank *b, LLVMValueRef at
 static void vector_add(Emit *e, Reduction *r, const Bank *b, LLVMValueRef number, int v,
                        int lanes)
 {
-    const Affine lane = affine_var(INDEX_LANE),
+    const Affine lane = affine_var(AFFINE_LANE),
                  first = affine_plus(&r->lane_base, v * e->lanes);
     emit_set_active(e, lanes);
     r->at.at[r->order.lane_axis] = affine_add(&first, &lane);

@@ -27,7 +27,7 @@ static void over_lanes(Scatter *s, int axis)
 {
     Emit *e = s->e;
     const int64_t extent = s->space->dim[axis], blocks = extent / e->lanes;
-    const Affine lane = affine_var(INDEX_LANE);
+    const Affine lane = affine_var(AFFINE_LANE);
     if (blocks) {
         const Affine counter = emit_loop_begin(e, blocks);
         const Affine base = affine_scale(&counter, e->lanes);

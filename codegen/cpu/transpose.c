@@ -61,7 +61,7 @@ static Affine source_offset(const Emit *e, const Transpose *t, const Index *i)
 static void emit_block(Emit *e, const Transpose *t, const Index *i, int n_a, int n_b)
 {
     LLVMValueRef row[MAX_LANES];
-    const Affine lane = affine_var(INDEX_LANE);
+    const Affine lane = affine_var(AFFINE_LANE);
     const int old = emit_set_active(e, n_b);
     Index at = *i;
     at.at[t->b] = affine_add(&i->at[t->b], &lane);

@@ -74,7 +74,7 @@ typedef struct Cuda {
 /* level.c: variables, index text, levels. */
 void cuda_begin(Cuda *c, const Kernel *k);
 /* A variable 0 <= v < count known at that level; axes: of the space, that it depends on. */
-int cuda_var(Cuda *c, IndexVarKind kind, const char *text, int64_t count, CudaLevel *level,
+int cuda_var(Cuda *c, AffineVarKind kind, const char *text, int64_t count, CudaLevel *level,
              unsigned axes);
 /* The form as a variable of the current level, where 0 <= it < count is known. */
 int cuda_bounded(Cuda *c, const Affine *a, int64_t count);

@@ -67,7 +67,7 @@ Affine cuda_eval_as_index(Cuda *c, const Node *n, const Index *i, int64_t extent
         cuda_value(c, at, DT_I64,
                    arena_printf(c->arena, "hf_max((i64)0, hf_min((i64)%s, (i64)%lld))", v,
                                 (long long)extent - 1));
-    return affine_var(cuda_var(c, INDEX_VAR_VALUE, clamped, extent, at, cuda_axes_of(c, i)));
+    return affine_var(cuda_var(c, AFFINE_VAR_VALUE, clamped, extent, at, cuda_axes_of(c, i)));
 }
 
 /* ---- operands ---- */

@@ -62,7 +62,7 @@ CudaLevel *cuda_begin_points(Cuda *c, int n_axes, const int *axis, const Shape *
         const char *number =
             *points > 1 ? arena_printf(c->arena, "t / %lld", (long long)*points) : "t";
         cuda_line(c, c->level, "const i64 %s = %s %% %lld;", name, number, (long long)count);
-        i->at[d] = affine_var(cuda_var(c, INDEX_VAR_LOOP, name, count, c->level, 1u << d));
+        i->at[d] = affine_var(cuda_var(c, AFFINE_VAR_LOOP, name, count, c->level, 1u << d));
         *points *= count;
     }
     return c->level;
@@ -213,7 +213,7 @@ static void open_flat(Nest *n)
     }
     const int64_t count = shape_count(&row);
     cuda_push(c, false, loop_head(n, "e", count, c->threads > 0));
-    const Affine e = affine_var(cuda_var(c, INDEX_VAR_LOOP, "e", count, c->level, axes));
+    const Affine e = affine_var(cuda_var(c, AFFINE_VAR_LOOP, "e", count, c->level, axes));
     const Index at = index_unflatten(&c->space, &row, NULL, e);
     for (int l = 0; l < n->n_loops; l++)
         n->at.at[n->axis[l]] = at.at[l];
@@ -232,7 +232,7 @@ static void open_loop(Nest *n, int depth)
     cuda_push(c, c->threads && !inner,
               loop_head(n, name, extent(n->k, d), c->threads && inner));
     n->at.at[d] =
-        affine_var(cuda_var(c, INDEX_VAR_LOOP, name, extent(n->k, d), c->level, 1u << d));
+        affine_var(cuda_var(c, AFFINE_VAR_LOOP, name, extent(n->k, d), c->level, 1u << d));
 }
 
 /* Thread axes that the store does not depend on: the first point of them stores. */
@@ -371,7 +371,7 @@ static void print_chains(Cuda *c, const Kernel *k, const Shape *space, int64_t d
         c, false,
         arena_printf(c->arena, "for (i64 k = 0; k < %lld; k++) {", (long long)space->dim[dim]));
     Affine at =
-        affine_var(cuda_var(c, INDEX_VAR_LOOP, "k", space->dim[dim], c->level, 1u << dim));
+        affine_var(cuda_var(c, AFFINE_VAR_LOOP, "k", space->dim[dim], c->level, 1u << dim));
     if (scan && k->contract->attrs.scan.reverse) {
         const Affine back = affine_scale(&at, -1);
         at = affine_plus(&back, space->dim[dim] - 1);

@@ -88,7 +88,7 @@ static CudaVar *slot(Cuda *c, int var)
     return &c->var[var];
 }
 
-int cuda_var(Cuda *c, IndexVarKind kind, const char *text, int64_t count, CudaLevel *level,
+int cuda_var(Cuda *c, AffineVarKind kind, const char *text, int64_t count, CudaLevel *level,
              unsigned axes)
 {
     const int v = index_var(&c->space, kind, 0, count - 1, false);
@@ -113,7 +113,7 @@ int cuda_bounded(Cuda *c, const Affine *a, int64_t count)
 {
     const Index i = {.rank = 1, .at = {*a}};
     const unsigned axes = cuda_axes_of(c, &i);
-    const int v = index_var(&c->space, INDEX_VAR_DIV, 0, count - 1, false);
+    const int v = index_var(&c->space, AFFINE_VAR_DIV, 0, count - 1, false);
     c->space.var[v].of = *a;
     c->space.var[v].by = 1;
     *slot(c, v) = (CudaVar){.level = c->level, .axes = axes};
@@ -144,13 +144,13 @@ static const char *var_text(Cuda *c, int v)
     CudaLevel *at = know_var(c, v)->level;
     if (slot(c, v)->text)
         return slot(c, v)->text;
-    const IndexVar var = c->space.var[v];
+    const AffineVar var = c->space.var[v];
     const char *of = cuda_affine(c, &var.of), *name = arena_printf(c->arena, "q%d", v);
     if (var.by == 1)
         cuda_line(c, at, "const i64 %s = %s;", name, of);
     else
         cuda_line(c, at, "const i64 %s = (%s) %s %lld;", name, of,
-                  var.kind == INDEX_VAR_DIV ? "/" : "%", (long long)var.by);
+                  var.kind == AFFINE_VAR_DIV ? "/" : "%", (long long)var.by);
     slot(c, v)->text = name;
     return name;
 }
@@ -160,7 +160,7 @@ CudaLevel *cuda_level_of(Cuda *c, const Index *i)
     CudaLevel *at = root_level(c);
     for (int k = 0; k < i->rank; k++)
         for (int t = 0; t < i->at[k].n; t++)
-            if (i->at[k].term[t].var != INDEX_LANE)
+            if (i->at[k].term[t].var != AFFINE_LANE)
                 at = deeper(at, know_var(c, i->at[k].term[t].var)->level);
     return at;
 }
@@ -170,7 +170,7 @@ unsigned cuda_axes_of(Cuda *c, const Index *i)
     unsigned axes = 0;
     for (int k = 0; k < i->rank; k++)
         for (int t = 0; t < i->at[k].n; t++)
-            if (i->at[k].term[t].var != INDEX_LANE)
+            if (i->at[k].term[t].var != AFFINE_LANE)
                 axes |= know_var(c, i->at[k].term[t].var)->axes;
     return axes;
 }
@@ -181,8 +181,8 @@ const char *cuda_affine(Cuda *c, const Affine *a)
     text_init(&t, c->arena);
     text_add(&t, "");
     for (int i = 0; i < a->n; i++) {
-        const IndexTerm *term = &a->term[i];
-        if (term->var == INDEX_LANE)
+        const AffineTerm *term = &a->term[i];
+        if (term->var == AFFINE_LANE)
             continue;
         const char *name = var_text(c, term->var);
         if (t.len)

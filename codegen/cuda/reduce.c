@@ -65,7 +65,7 @@ static int open_chain(Cuda *c, Reduction *r)
                   arena_printf(c->arena, "for (i64 %s = 0; %s < %lld; %s++) {", name, name,
                                (long long)count, name));
         r->at.at[r->axis[k]] =
-            affine_var(cuda_var(c, INDEX_VAR_LOOP, name, count, c->level, CUDA_NESTED));
+            affine_var(cuda_var(c, AFFINE_VAR_LOOP, name, count, c->level, CUDA_NESTED));
         opened++;
     }
     return opened;
@@ -80,7 +80,7 @@ static int open_shares(Cuda *c, Reduction *r)
               arena_printf(c->arena, "for (i64 %s = threadIdx.x; %s < %lld; %s += %d) {", name,
                            name, (long long)count, name, c->threads));
     const Affine number =
-        affine_var(cuda_var(c, INDEX_VAR_LOOP, name, count, c->level, CUDA_NESTED));
+        affine_var(cuda_var(c, AFFINE_VAR_LOOP, name, count, c->level, CUDA_NESTED));
     const Index at = index_unflatten(&c->space, &r->along, NULL, number);
     for (int k = 0; k < r->along.rank; k++)
         r->at.at[r->axis[k]] = at.at[k];

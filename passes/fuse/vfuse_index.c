@@ -129,7 +129,7 @@ typedef struct ReadPlace {
     const Node *node;
     const Place *place;
     IndexSpace space;
-    IndexVar var[READ_MOST_VARS];
+    AffineVar var[READ_MOST_VARS];
     uint16_t set[READ_MOST_VARS]; /* by variable; of quotients and remainders: not used */
     Node *index;                  /* whose value is an index, read at ... */
     Place index_place;
@@ -139,7 +139,7 @@ static Affine var_of_set(ReadPlace *r, int64_t extent, uint16_t set)
 {
     if (!set)
         return affine_const(0);
-    const int var = index_var(&r->space, INDEX_VAR_VALUE, 0, extent - 1, false);
+    const int var = index_var(&r->space, AFFINE_VAR_VALUE, 0, extent - 1, false);
     r->set[var] = set;
     return affine_var(var);
 }
@@ -148,8 +148,8 @@ static uint16_t set_of(const ReadPlace *r, const Affine *a)
 {
     uint16_t set = 0;
     for (int i = 0; i < a->n; i++) {
-        const IndexVar *v = &r->space.var[a->term[i].var];
-        set |= v->kind == INDEX_VAR_VALUE ? r->set[a->term[i].var] : set_of(r, &v->of);
+        const AffineVar *v = &r->space.var[a->term[i].var];
+        set |= v->kind == AFFINE_VAR_VALUE ? r->set[a->term[i].var] : set_of(r, &v->of);
     }
     return set;
 }

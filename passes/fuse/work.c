@@ -144,7 +144,7 @@ static Affine open_loop(Count *c, const Level **level, int64_t count, bool lanes
         .up = *level, .depth = (*level)->depth + 1, .rounds = (*level)->rounds * (double)count};
     *level = l;
     c->work->rounds += l->rounds;
-    const int var = index_var(&c->space, INDEX_VAR_LOOP, 0, count - 1, lanes);
+    const int var = index_var(&c->space, AFFINE_VAR_LOOP, 0, count - 1, lanes);
     *level_at(c, var) = l;
     return affine_var(var);
 }
@@ -263,7 +263,7 @@ static Affine value_as_index(void *count, Node *n, const Index *i, int64_t exten
         if (l->node == n && l->extent == extent && index_equal(l->at, &at))
             return affine_var(l->var);
     const int var =
-        index_var(&c->space, INDEX_VAR_VALUE, 0, extent - 1, index_lanes(&c->space, &at));
+        index_var(&c->space, AFFINE_VAR_VALUE, 0, extent - 1, index_lanes(&c->space, &at));
     *level_at(c, var) = level_of_index(c, &at);
     Lookup *l = arena_alloc(c->arena, sizeof *l);
     Index *copy = arena_alloc(c->arena, sizeof *copy);

@@ -544,8 +544,8 @@ static void test_index(void)
     Arena *a = arena_new();
     IndexSpace s;
     index_space_init(&s, a, 8);
-    const Affine lane = affine_var(INDEX_LANE);
-    const Affine block = affine_var(index_var(&s, INDEX_VAR_LOOP, 0, 11, false));
+    const Affine lane = affine_var(AFFINE_LANE);
+    const Affine block = affine_var(index_var(&s, AFFINE_VAR_LOOP, 0, 11, false));
     const Affine base = affine_scale(&block, 8), i = affine_add(&base, &lane);
     Affine q, r;
     affine_split(&s, &i, 8, &q, &r); /* (8 b + lane) / 8 */
@@ -553,7 +553,7 @@ static void test_index(void)
     affine_split(&s, &i, 24, &q, &r);
     CHECK(!affine_lanes(&s, &q),
           "a quotient by a multiple of the block is the same in all lanes");
-    CHECK(affine_lane_linear(&s, &r) && affine_coef(&r, INDEX_LANE) == 1,
+    CHECK(affine_lane_linear(&s, &r) && affine_coef(&r, AFFINE_LANE) == 1,
           "its rest has stride 1");
     Affine back = affine_scale(&q, 24);
     back = affine_add(&back, &r);

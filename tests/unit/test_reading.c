@@ -288,7 +288,7 @@ static Affine value_as_index(void *reads, Node *index, const Index *at, int64_t 
 {
     Reads *r = reads;
     Tree *t = read_tree(r, index, at);
-    const int var = index_var(&r->space, INDEX_VAR_VALUE, 0, extent - 1, false);
+    const int var = index_var(&r->space, AFFINE_VAR_VALUE, 0, extent - 1, false);
     r->index[var] = t;
     return affine_var(var);
 }
@@ -304,8 +304,8 @@ static Tree *read_tree(Reads *r, const Node *n, const Index *i)
         for (int d = 0; op_info(n->op)->kind == KIND_REDUCE && d < t->read[k].at.rank; d++) {
             if (!(reduced_axes(n) >> d & 1))
                 continue;
-            t->loop[d] =
-                index_var(&r->space, INDEX_VAR_LOOP, 0, n->in[0]->type.shape.dim[d] - 1, false);
+            t->loop[d] = index_var(&r->space, AFFINE_VAR_LOOP, 0,
+                                   n->in[0]->type.shape.dim[d] - 1, false);
             t->read[k].at.at[d] = affine_var(t->loop[d]);
         }
         t->operand[k] = read_tree(r, n->in[k], &t->read[k].at);
@@ -320,13 +320,13 @@ static int64_t form_value(Reads *r, const Affine *a)
     int64_t v = a->base;
     for (int i = 0; i < a->n; i++) {
         const int var = a->term[i].var;
-        const IndexVar x = r->space.var[var];
+        const AffineVar x = r->space.var[var];
         int64_t is = r->value[var];
-        if (x.kind == INDEX_VAR_DIV || x.kind == INDEX_VAR_MOD) {
+        if (x.kind == AFFINE_VAR_DIV || x.kind == AFFINE_VAR_MOD) {
             const int64_t of = form_value(r, &x.of);
             check(of >= 0, "a quotient of a negative number", r->chain);
-            is = x.kind == INDEX_VAR_DIV ? of / x.by : of % x.by;
-        } else if (x.kind == INDEX_VAR_VALUE) {
+            is = x.kind == AFFINE_VAR_DIV ? of / x.by : of % x.by;
+        } else if (x.kind == AFFINE_VAR_VALUE) {
             is = (int64_t)fmin(fmax(tree_value(r, r->index[var]), 0), (double)x.hi);
         }
         check(is >= x.lo && is <= x.hi, "a variable leaves its range", r->chain);
@@ -408,8 +408,8 @@ static Affine axis_form(Reads *r, int64_t extent, Axis *a)
     a->width = 1;
     for (int64_t w = 2; w < extent && pick(2); w++)
         a->width = extent % w == 0 ? w : a->width;
-    a->block = index_var(&r->space, INDEX_VAR_LOOP, 0, extent / a->width - 1, false);
-    a->rest = index_var(&r->space, INDEX_VAR_LOOP, 0, a->width - 1, false);
+    a->block = index_var(&r->space, AFFINE_VAR_LOOP, 0, extent / a->width - 1, false);
+    a->rest = index_var(&r->space, AFFINE_VAR_LOOP, 0, a->width - 1, false);
     const Affine block = affine_var(a->block), rest = affine_var(a->rest),
                  blocks = affine_scale(&block, a->width);
     return a->width == 1 ? blocks : affine_add(&blocks, &rest);
@@ -532,8 +532,8 @@ static void test_window(const Node *w, int64_t first, int64_t last)
     const Reader reader = {.space = &s};
     Reading p, x;
     index_space_init(&s, a, 1);
-    const int t = index_var(&s, INDEX_VAR_LOOP, 0, 2, false),
-              o = index_var(&s, INDEX_VAR_LOOP, first, last, false);
+    const int t = index_var(&s, AFFINE_VAR_LOOP, 0, 2, false),
+              o = index_var(&s, AFFINE_VAR_LOOP, first, last, false);
     const Index i = {.rank = 2, .at = {affine_var(t), affine_var(o)}};
     node_read(&reader, w, 0, &i, &p);
     node_read(&reader, w->in[0], 0, &p.at, &x);
