@@ -56,8 +56,8 @@ struct hftac_array {
     Control control;
     const double *results; /* [n][n_results] of the entry that ran last, in host memory */
     int64_t *fed;          /* [n_inputs] samples fed; 0: nothing yet */
-    unsigned char
-        *staging; /* room for a state in stored order, where that is not the plain one */
+    /* Room for a state in stored order, where that is not the plain one. */
+    unsigned char *staging;
 
     /* What the host keeps. */
     int64_t epoch; /* of the data: the order of samples depends on it */
@@ -72,6 +72,8 @@ struct hftac_array {
     bool trained_last; /* the metrics are those of a training step, not of an evaluation */
     bool predicted;
     int32_t n_running, n_uninitialized;
+    /* That the device was told of last, of a loop that is still open; else NULL. */
+    const int64_t *order;
     /* During a loop over a data set: the data set's number of row i of model b's batch is
      * sample_numbers[b * sample_numbers_stride + i]; else NULL. */
     const int64_t *sample_numbers;

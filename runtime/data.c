@@ -243,6 +243,7 @@ static hftac_status convert_input(Binder *b, int32_t i, const Source *s)
         !(d->owned = malloc(bytes ? bytes : 1)))
         return hft_fail_memory("a tensor of the data", bytes);
     d->values = d->owned;
+    d->number = hft_device_number_tensor(b->a->device);
     return same ? hft_read_at(s->file, s->begin, d->owned, bytes)
                 : convert_pieces(b, i, s, all);
 }

@@ -24,6 +24,7 @@ typedef struct DataInput {
     unsigned char *owned;        /* what was read or converted */
     int32_t copies;              /* 0: the data set lacks it */
     size_t copy_bytes;
+    uint64_t number; /* as hft_device_number_tensor; 0: the caller's memory, which may change */
 } DataInput;
 
 /* A file of the .npy format. */

@@ -55,6 +55,11 @@ hftac_status hft_device_open(const char *name, const DeviceSetup *setup, Device 
     return kind->open(&with_number, out);
 }
 
+uint64_t hft_device_number_tensor(Device *d)
+{
+    return ++d->n_tensors;
+}
+
 void hft_device_close(Device *d)
 {
     if (d)

@@ -6,9 +6,18 @@
  * host decides from step to step (hypers, clocks, seeds ...) is the Control, host memory that
  * the device reads.
  *
- * A device may work while the host goes on: run returns when the work is queued; download,
- * results, output and synchronise wait for what was queued before.  Failures of queued work are
- * told by the next call that waits.
+ * A device may work while the host goes on.  Calls take effect in the order in which they are
+ * made, as on one stream; run returns when the work is queued, and what a call is given it has
+ * copied before it returns.  download, results, output and synchronise wait for what was queued
+ * before; failures of queued work are told by the next call that waits.
+ *
+ * Nothing that changes from step to step is an argument of run but the models it is wanted for,
+ * so a device can record an entry's work once and repeat it (a captured graph): hypers, clocks,
+ * seeds and valid samples are in the control, of which it copies what it needs when
+ * control_changed was called; a batch of a data set is row numbers of an order and of a tensor
+ * that it was told of before, and may have copied.  A model that a training step stops (its
+ * result ok is 0, or a fault is told) does no steps until the results of that run were asked for,
+ * for until then the host cannot know: `wanted` counts again after that.
  *
  * A kind of device is a row of functions (DeviceKind), found by name (hft_device_open); its name
  * is what hftac_options.device and hftrun --device say.  The CPU is runtime/cpu/device.c; the
@@ -41,7 +50,12 @@ typedef struct DeviceMemory {
 typedef struct Device {
     const DeviceKind *kind;
     DeviceMemory memory;
-    int32_t threads; /* that the device uses of the host's CPUs */
+    /* That the device uses of the host's CPUs. */
+    int32_t threads;
+    /* The results of so many runs, the last ones, can be had; 1 or more. */
+    int32_t runs_kept;
+    /* Of tensors that were told to this device; see hft_device_number_tensor. */
+    uint64_t n_tensors;
 } Device;
 
 typedef struct DeviceSetup {
@@ -53,27 +67,39 @@ typedef struct DeviceSetup {
     int32_t number;  /* of several devices of the kind: the N of "cuda:N"; 0 if not said */
 } DeviceSetup;
 
+/* Host memory that has the same bytes whenever it is given under the same number, so that a
+ * device may work from a copy of its own; 0: it may change between calls. */
+typedef struct Tensor {
+    uint64_t number;
+    const unsigned char *values;
+    uint64_t bytes;
+} Tensor;
+
 /* Samples in host memory.  Row i of the batch is row rows[i] of `values` (rows == NULL: i), whose
  * rows are those of one model and stand one after the other as `sample_major` says, or else have
  * the input's own axis order with `samples` at the batch axis.  Rows from `samples` on repeat
  * row 0. */
 typedef struct Rows {
     const unsigned char *values;
-    const int64_t *rows;
+    const int64_t *rows; /* NULL, or in the order that was set last */
     int64_t samples;
     bool sample_major;
+    Tensor tensor; /* in which `values` are */
 } Rows;
 
 struct DeviceKind {
     const char *name;
-    /* Allocates everything; nothing later does.  Inputs that are drawn hold NaN. */
+    /* Allocates everything; later there may only be copies of tensors and orders.  Inputs that are drawn hold NaN. */
     hftac_status (*open)(const DeviceSetup *setup, Device **out);
     void (*close)(Device *d);
     /* A state of a model, in stored order, HftacState.bytes of it; clear: all bytes 0. */
     hftac_status (*upload)(Device *d, uint32_t state, int32_t model, const void *stored);
     hftac_status (*download)(Device *d, uint32_t state, int32_t model, void *stored);
     hftac_status (*clear)(Device *d, uint32_t state, int32_t model);
-    /* A batch, copied before it returns; model: whose, of an `each` input. */
+    /* The order of a loop over a data set, n row numbers that stay and do not change until the
+     * next one is set; rows of feed point into it. */
+    hftac_status (*set_order)(Device *d, const int64_t *order, size_t n);
+    /* A batch; model: whose, of an `each` input. */
     hftac_status (*feed)(Device *d, uint32_t input, int32_t model, const Rows *rows);
     /* A whole batch that stays where it is until the next feed of the input. */
     hftac_status (*feed_borrowed)(Device *d, uint32_t input, const void *values);
@@ -83,8 +109,9 @@ struct DeviceKind {
     void (*control_changed)(Device *d);
     /* Does an entry's steps for the models b with wanted[b] != 0. */
     hftac_status (*run)(Device *d, uint32_t entry, const unsigned char *wanted);
-    /* Of the entry that ran last: [models][n_results], in host memory until the next run. */
-    hftac_status (*results)(Device *d, const double **results);
+    /* Of the run before the last `ago` ones, ago < runs_kept: [models][n_results], in host memory
+     * until the next run. */
+    hftac_status (*results)(Device *d, int32_t ago, const double **results);
     /* Of the last prediction: [models] blocks, in host memory until the next run. */
     hftac_status (*output)(Device *d, uint32_t output, const void **values);
     hftac_status (*synchronise)(Device *d);
@@ -100,6 +127,8 @@ extern const DeviceKind hft_cpu_device;
 /* Opens the device called "cpu", "cuda" or "cuda:N" (NULL: "cpu"); HFTAC_USAGE for another name,
  * HFTAC_DEVICE if there is none of that kind. */
 hftac_status hft_device_open(const char *name, const DeviceSetup *setup, Device **out);
+/* A number for a tensor that will not change, which no other one has. */
+uint64_t hft_device_number_tensor(Device *d);
 /* NULL is nothing to close. */
 void hft_device_close(Device *d);
 

@@ -56,15 +56,28 @@ static hftac_status feed_input(const Loop *l, int32_t i, int64_t n)
                            &(Rows){.values = d->values + copy * d->copy_bytes,
                                    .rows = l->order + (size_t)b * l->stride + l->at,
                                    .samples = n,
-                                   .sample_major = true});
+                                   .sample_major = true,
+                                   .tensor = {.number = d->number,
+                                              .values = d->values,
+                                              .bytes = (uint64_t)d->copies * d->copy_bytes}});
     }
     hft_note_fed(l->a, i, n);
     return s;
 }
 
+/* A loop may be within another one's callback, so that the device has the other one's order. */
+static hftac_status set_order(const Loop *l)
+{
+    Device *d = l->a->device;
+    if (l->a->order == l->order)
+        return HFTAC_OK;
+    l->a->order = l->order;
+    return d->kind->set_order(d, l->order, l->n_order);
+}
+
 hftac_status hft_loop_feed(Loop *l, int64_t n)
 {
-    hftac_status s = HFTAC_OK;
+    hftac_status s = set_order(l);
     for (int32_t i = 0; !s && i < l->data->n_inputs; i++)
         if (l->data->inputs[i].values && hft_entry_reads(l->a, l->entry, i))
             s = feed_input(l, i, n);
@@ -75,9 +88,19 @@ hftac_status hft_loop_feed(Loop *l, int64_t n)
     return s;
 }
 
-hftac_status hft_loop_open(Loop *l, hftac_array *a, const hftac_data *data, int entry,
-                           bool each)
+static void order_epoch(Loop *l, const hftac_train_options *o)
 {
+    const int64_t n = l->data->samples, epoch = hftac_epoch(l->a);
+    const bool shuffled = o && o->shuffle != HFTAC_SHUFFLE_NONE;
+    for (int32_t b = 0; b < (l->stride ? l->a->n : 1); b++)
+        fill_order(l->order + (size_t)b * l->stride, l->data->first, n, shuffled,
+                   (o ? o->seed : 0) + (uint64_t)b, epoch);
+}
+
+hftac_status hft_loop_open(Loop *l, hftac_array *a, const hftac_data *data, int entry,
+                           const hftac_train_options *o)
+{
+    const bool each = o && o->shuffle == HFTAC_SHUFFLE_EACH;
     *l = (Loop){
         .a = a, .data = data, .entry = entry, .stride = each ? (size_t)data->samples : 0};
     for (int32_t i = 0; i < data->n_inputs; i++)
@@ -90,13 +113,14 @@ hftac_status hft_loop_open(Loop *l, hftac_array *a, const hftac_data *data, int 
     l->order = fits ? malloc(n) : NULL;
     if (!l->order)
         return hft_fail_memory("the order of samples", n);
-    fill_order(l->order, data->first, data->samples, false, 0, 0);
+    order_epoch(l, o);
+    l->n_order = (size_t)n / sizeof *l->order;
     return HFTAC_OK;
 }
 
 void hft_loop_close(Loop *l)
 {
-    l->a->sample_numbers = NULL;
+    l->a->sample_numbers = l->a->order = NULL;
     free(l->order);
 }
 
@@ -155,15 +179,6 @@ static hftac_status check_each(const hftac_array *a)
     return HFTAC_OK;
 }
 
-static void order_epoch(Loop *l, const hftac_train_options *o)
-{
-    const int64_t n = l->data->samples, epoch = hftac_epoch(l->a);
-    const bool shuffled = o->shuffle != HFTAC_SHUFFLE_NONE;
-    for (int32_t b = 0; b < (l->stride ? l->a->n : 1); b++)
-        fill_order(l->order + (size_t)b * l->stride, l->data->first, n, shuffled,
-                   o->seed + (uint64_t)b, epoch);
-}
-
 static hftac_status train_batches(Loop *l, const hftac_train_options *o, hftac_pass *pass)
 {
     hftac_array *a = l->a;
@@ -202,11 +217,9 @@ hftac_status hftac_train_epoch(hftac_array *a, hftac_data *data,
                         data->samples, a->m->info->batch);
     hft_default_plan(a, data->samples / a->m->info->batch);
     Loop l;
-    s = hft_loop_open(&l, a, data, HFTAC_ENTRY_TRAIN, o->shuffle == HFTAC_SHUFFLE_EACH);
-    if (!s) {
-        order_epoch(&l, o);
+    s = hft_loop_open(&l, a, data, HFTAC_ENTRY_TRAIN, o);
+    if (!s)
         s = train_batches(&l, o, pass);
-    }
     hft_loop_close(&l);
     return s;
 }
@@ -255,7 +268,7 @@ hftac_status hftac_evaluate(hftac_array *a, hftac_data *data,
     if (s)
         return s;
     Loop l;
-    s = hft_loop_open(&l, a, data, HFTAC_ENTRY_EVAL, false);
+    s = hft_loop_open(&l, a, data, HFTAC_ENTRY_EVAL, NULL);
     if (!s)
         s = evaluate_batches(&l, options ? options : &defaults, pass);
     a->evaluating = false;

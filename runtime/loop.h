@@ -8,19 +8,23 @@
 typedef struct Loop {
     hftac_array *a;
     const hftac_data *data;
-    int entry; /* HFTAC_ENTRY_* that the batches are for */
+    /* HFTAC_ENTRY_* that the batches are for. */
+    int entry;
     int64_t *order;
-    size_t stride; /* 0: one order for all */
-    int64_t at;    /* samples done */
+    size_t n_order;
+    /* 0: one order for all. */
+    size_t stride;
+    /* Samples done. */
+    int64_t at;
 } Loop;
 
 /* The data set belongs to the array, and the array has the entry point. */
 hftac_status hft_loop_check(const hftac_array *a, const hftac_data *data, int entry,
                             const char *what);
-/* Starts with samples in the data set's order (`each`: room for an order per model, to be
- * filled by the caller). */
+/* Starts with samples in the order that the options say (NULL: the data set's).  After a failure
+ * too, hft_loop_close. */
 hftac_status hft_loop_open(Loop *l, hftac_array *a, const hftac_data *data, int entry,
-                           bool each);
+                           const hftac_train_options *options);
 void hft_loop_close(Loop *l);
 /* Samples of the next batch, and the feeding of them; the caller then runs the step and adds
  * n to l->at. */

@@ -11,7 +11,7 @@ static hftac_status predict_batches(hftac_array *a, const hftac_data *data, hfta
                                     void *context)
 {
     Loop l;
-    hftac_status s = hft_loop_open(&l, a, data, HFTAC_ENTRY_PREDICT, false);
+    hftac_status s = hft_loop_open(&l, a, data, HFTAC_ENTRY_PREDICT, NULL);
     while (!s && l.at < data->samples) {
         const int64_t n = hft_loop_next(&l);
         s = hft_loop_feed(&l, n);

@@ -26,7 +26,7 @@ static void set_n_valid(hftac_array *a, int64_t n)
 hftac_status hft_run_entry(hftac_array *a, int which, const unsigned char *wanted)
 {
     const hftac_status s = a->device->kind->run(a->device, (uint32_t)which, wanted);
-    return s ? s : a->device->kind->results(a->device, &a->results);
+    return s ? s : a->device->kind->results(a->device, 0, &a->results);
 }
 
 static hftac_status clear_states(hftac_array *a, int32_t model, bool only_accumulators)

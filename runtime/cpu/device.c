@@ -193,6 +193,7 @@ static hftac_status open_device(const DeviceSetup *setup, Device **out)
     if (!c)
         return hft_fail_memory("a device", sizeof *c);
     c->device.kind = &hft_cpu_device;
+    c->device.runs_kept = 1;
     c->device.threads = setup->threads < setup->models ? setup->threads : setup->models;
     c->m = setup->model;
     c->models = setup->models;
@@ -242,8 +243,10 @@ static void control_changed(Device *d)
     (void)d;
 }
 
-static hftac_status results(Device *d, const double **values)
+/* runs_kept is 1. */
+static hftac_status results(Device *d, int32_t ago, const double **values)
 {
+    (void)ago;
     *values = cpu_of(d)->results;
     return HFTAC_OK;
 }
@@ -251,6 +254,15 @@ static hftac_status results(Device *d, const double **values)
 static hftac_status output(Device *d, uint32_t output, const void **values)
 {
     *values = cpu_of(d)->output_at[output];
+    return HFTAC_OK;
+}
+
+/* Row numbers are read where they stand. */
+static hftac_status set_order(Device *d, const int64_t *order, size_t n)
+{
+    (void)d;
+    (void)order;
+    (void)n;
     return HFTAC_OK;
 }
 
@@ -267,6 +279,7 @@ const DeviceKind hft_cpu_device = {.name = "cpu",
                                    .upload = upload,
                                    .download = download,
                                    .clear = clear,
+                                   .set_order = set_order,
                                    .feed = hft_cpu_feed,
                                    .feed_borrowed = hft_cpu_feed_borrowed,
                                    .feed_drawn = hft_cpu_feed_drawn,

@@ -5,7 +5,8 @@
  * It is the CPU device behind a wall.  Its memory (hft_cpu_allocate is defined here and not
  * taken from the library) lies in pages that can be read and written during its own calls only.
  * Results and outputs are handed out as copies; entries see a copy of the control, which is made
- * anew only after control_changed. */
+ * anew only after control_changed.  Tensors that have a number are copied once, orders of samples
+ * when they are set, and batches are taken from the copies.  The results of four runs can be had. */
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -14,7 +15,9 @@
 #include "runtime/cpu/device.h"
 
 enum {
-    MAX_BLOCKS = 4096
+    MAX_BLOCKS = 4096,
+    MAX_TENSORS = 64,
+    RUNS_KEPT = 4
 };
 
 typedef struct Block {
@@ -51,6 +54,11 @@ void hft_cpu_release(void *p)
     }
 }
 
+typedef struct Copy {
+    uint64_t number;
+    unsigned char *values;
+} Copy;
+
 typedef struct ApartDevice {
     Device device;
     Device *cpu;
@@ -59,7 +67,12 @@ typedef struct ApartDevice {
     Control copy;
     int32_t models;
     bool stale;
-    double *results;
+    double *results; /* [RUNS_KEPT][models][n_results], run r at r % RUNS_KEPT */
+    int64_t runs;
+    Copy tensors[MAX_TENSORS]; /* by number % MAX_TENSORS */
+    const int64_t *host_order;
+    int64_t *order;
+    size_t n_order;
     unsigned char **outputs; /* by output */
 } ApartDevice;
 
@@ -104,6 +117,9 @@ static void close_apart(Device *d)
         a->cpu->kind->close(a->cpu);
     for (uint32_t i = 0; a->outputs && i < rows(a, HFTAC_SECTION_OUTPUTS); i++)
         free(a->outputs[i]);
+    for (int i = 0; i < MAX_TENSORS; i++)
+        hft_cpu_release(a->tensors[i].values);
+    hft_cpu_release(a->order);
     free(a->outputs);
     free(a->results);
     free(a->copy.hypers);
@@ -129,7 +145,7 @@ static hftac_status open_apart(const DeviceSetup *setup, Device **out)
     a->copy.clocks = calloc(n * HFTAC_N_CLOCK, sizeof(double));
     a->copy.scalars = calloc(HFTAC_N_SCALARS, sizeof(double));
     a->copy.seeds = calloc(n, sizeof *a->copy.seeds);
-    a->results = calloc(n * a->m->info->n_results + 1, sizeof *a->results);
+    a->results = calloc(RUNS_KEPT * n * a->m->info->n_results + 1, sizeof *a->results);
     a->outputs = calloc(rows(a, HFTAC_SECTION_OUTPUTS) + 1, sizeof *a->outputs);
     DeviceSetup inner = *setup;
     inner.control = &a->copy;
@@ -147,6 +163,7 @@ static hftac_status open_apart(const DeviceSetup *setup, Device **out)
     }
     a->device.memory = a->cpu->memory;
     a->device.threads = a->cpu->threads;
+    a->device.runs_kept = RUNS_KEPT;
     copy_control(a);
     *out = &a->device;
     return leave(HFTAC_OK);
@@ -170,10 +187,49 @@ static hftac_status clear(Device *d, uint32_t state, int32_t model)
     return leave(a->cpu->kind->clear(a->cpu, state, model));
 }
 
+static hftac_status set_order(Device *d, const int64_t *order, size_t n)
+{
+    ApartDevice *a = enter(d);
+    hft_cpu_release(a->order);
+    a->order = hft_cpu_allocate(n * sizeof *order);
+    if (!a->order)
+        return leave(HFTAC_MEMORY);
+    memcpy(a->order, order, n * sizeof *order);
+    a->host_order = order;
+    a->n_order = n;
+    return leave(HFTAC_OK);
+}
+
+/* The device's copy of a tensor, made when its number is seen first. */
+static const unsigned char *copy_of(ApartDevice *a, const Tensor *t)
+{
+    Copy *c = &a->tensors[t->number % MAX_TENSORS];
+    if (c->number == t->number)
+        return c->values;
+    hft_cpu_release(c->values);
+    *c = (Copy){.number = t->number, .values = hft_cpu_allocate(t->bytes)};
+    if (c->values)
+        memcpy(c->values, t->values, t->bytes);
+    return c->values;
+}
+
 static hftac_status feed(Device *d, uint32_t input, int32_t model, const Rows *r)
 {
     ApartDevice *a = enter(d);
-    return leave(a->cpu->kind->feed(a->cpu, input, model, r));
+    Rows mine = *r;
+    if (r->rows) {
+        const uintptr_t at = (uintptr_t)r->rows - (uintptr_t)a->host_order;
+        if (at / sizeof *r->rows + (size_t)r->samples > a->n_order)
+            abort(); /* rows that are in no order */
+        mine.rows = a->order + at / sizeof *r->rows;
+    }
+    if (r->tensor.number) {
+        const unsigned char *copy = copy_of(a, &r->tensor);
+        if (!copy)
+            return leave(HFTAC_MEMORY);
+        mine.values = copy + (r->values - r->tensor.values);
+    }
+    return leave(a->cpu->kind->feed(a->cpu, input, model, &mine));
 }
 
 static hftac_status feed_borrowed(Device *d, uint32_t input, const void *values)
@@ -193,22 +249,35 @@ static void control_changed(Device *d)
     ((ApartDevice *)d)->stale = true;
 }
 
+static size_t results_bytes(const ApartDevice *a)
+{
+    return (size_t)a->models * a->m->info->n_results * sizeof(double);
+}
+
+static double *results_of(const ApartDevice *a, int64_t number)
+{
+    return a->results + (size_t)(number % RUNS_KEPT) * results_bytes(a) / sizeof(double);
+}
+
 static hftac_status run(Device *d, uint32_t entry, const unsigned char *wanted)
 {
     ApartDevice *a = enter(d);
     if (a->stale)
         copy_control(a);
-    return leave(a->cpu->kind->run(a->cpu, entry, wanted));
+    const hftac_status s = a->cpu->kind->run(a->cpu, entry, wanted);
+    const double *inside = NULL;
+    if (!s && !a->cpu->kind->results(a->cpu, 0, &inside))
+        memcpy(results_of(a, a->runs++), inside, results_bytes(a));
+    return leave(s);
 }
 
-static hftac_status results(Device *d, const double **values)
+static hftac_status results(Device *d, int32_t ago, const double **values)
 {
-    ApartDevice *a = enter(d);
-    const double *inside = NULL;
-    const hftac_status s = a->cpu->kind->results(a->cpu, &inside);
-    memcpy(a->results, inside, (size_t)a->models * a->m->info->n_results * sizeof *inside);
-    *values = a->results;
-    return leave(s);
+    const ApartDevice *a = (const ApartDevice *)d;
+    if (ago >= RUNS_KEPT || ago >= a->runs)
+        abort();
+    *values = results_of(a, a->runs - 1 - ago);
+    return HFTAC_OK;
 }
 
 static hftac_status output(Device *d, uint32_t number, const void **values)
@@ -240,12 +309,18 @@ static void kernel_time(const Device *d, uint32_t kernel, int64_t *calls, double
     a->cpu->kind->kernel_time(a->cpu, kernel, calls, seconds);
 }
 
+static hftac_status open_host(const DeviceSetup *setup, Device **out)
+{
+    return hft_cpu_device.open(setup, out);
+}
+
 static const DeviceKind apart = {.name = "cpu",
                                  .open = open_apart,
                                  .close = close_apart,
                                  .upload = upload,
                                  .download = download,
                                  .clear = clear,
+                                 .set_order = set_order,
                                  .feed = feed,
                                  .feed_borrowed = feed_borrowed,
                                  .feed_drawn = feed_drawn,
@@ -257,4 +332,8 @@ static const DeviceKind apart = {.name = "cpu",
                                  .profile = profile,
                                  .kernel_time = kernel_time};
 
-const DeviceKind *const hft_device_kinds[] = {&apart, NULL};
+/* The CPU device itself, to compare with: never open together with the other one, whose wall goes
+ * round its memory too. */
+static const DeviceKind host = {.name = "host", .open = open_host};
+
+const DeviceKind *const hft_device_kinds[] = {&apart, &host, NULL};

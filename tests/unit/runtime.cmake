@@ -53,3 +53,8 @@ target_link_libraries(test_runtime_apart hftac_runtime_static hftac_flags)
 add_test(NAME unit_runtime_apart COMMAND test_runtime_apart $<TARGET_FILE:fake_model> $<TARGET_FILE:fake_model_cpu>
   $<TARGET_FILE:fake_model_version> $<TARGET_FILE:fake_model_other> ${other_models})
 set_tests_properties(unit_runtime_apart PROPERTIES LABELS unit)
+
+add_executable(test_device ${here}/unit/test_device.c ${here}/unit/apart_device.c)
+target_link_libraries(test_device hftac_runtime_static hftac_flags)
+add_test(NAME unit_device COMMAND test_device $<TARGET_FILE:fake_model>)
+set_tests_properties(unit_device PROPERTIES LABELS unit)
