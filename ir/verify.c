@@ -374,6 +374,15 @@ static const char *check_state(const Module *m, const State *s)
     return NULL;
 }
 
+static const char *check_entry(const Module *m, const Graph *g)
+{
+    if (g->entry == ENTRY_NONE)
+        return arena_printf(m->arena, "graph @%s is no entry point", g->name);
+    return module_graph(m, g->entry) == g
+               ? NULL
+               : arena_printf(m->arena, "there are two graphs @%s", g->name);
+}
+
 const char *module_check_at(const Module *m, const Node **where)
 {
     Verifier c = {.module = m, .scratch = arena_new()};
@@ -381,7 +390,8 @@ const char *module_check_at(const Module *m, const Node **where)
     for (int i = 0; i < m->n_states && !bad; i++)
         bad = check_state(m, &m->states[i]);
     for (int i = 0; i < m->n_graphs && !bad; i++)
-        bad = check_graph(&c, m->graphs[i]);
+        if (!(bad = check_entry(m, m->graphs[i])))
+            bad = check_graph(&c, m->graphs[i]);
     *where = bad ? c.node : NULL;
     arena_free(c.scratch);
     return bad;

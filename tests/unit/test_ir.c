@@ -868,6 +868,13 @@ static void test_verify(void)
     CHECK_TEXT(module_check(f.module),
                "graph @train: %grad (grad): must be gone at this stage");
     f.module->stage = MODULE_IR;
+    Graph *other = graph_new(f.module, ENTRY_INIT);
+    CHECK(module_check(f.module) == NULL);
+    other->entry = ENTRY_TRAIN;
+    CHECK_TEXT(module_check(f.module), "there are two graphs @init");
+    other->entry = ENTRY_NONE;
+    CHECK_TEXT(module_check(f.module), "graph @init is no entry point");
+    f.module->n_graphs--;
     dx->name = y->name;
     CHECK(strstr(module_check(f.module), "its name is taken") != NULL);
     dx->name = "dx";

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "ir/build.h"
+#include "ir/print.h"
 #include "ir/read.h"
 #include "ir/verify.h"
 #include "passes/plan/plan_build.h"
@@ -133,14 +134,24 @@ static void simulate(const Case *c)
 
 /* ---- cases ---- */
 
+static const char *printed(const Case *c)
+{
+    Text t;
+    text_init(&t, c->arena);
+    module_print(&t, c->module);
+    return t.s;
+}
+
 static void plan_module(Case *c, int optimize)
 {
     const Target t = {.optimize = optimize};
     hfuse(c->module, 2, &t);
     lower(c->module, &t);
     prepare(c->module);
-    module_verify(c->module, "lower");
+    module_verify(c->module, "prepare");
+    const char *before = printed(c);
     c->plan = plan_build(c->module, &t);
+    CHECK(!strcmp(before, printed(c)), "the plan edits the graphs");
     c->e = &c->plan->entries[0];
     simulate(c);
 }
