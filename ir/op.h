@@ -1,5 +1,5 @@
-/* The operator table and the attribute records, expanded from ops.def, scalars.def and attrs.def.
- */
+/* The operator table and the attribute records, expanded from ops.def, scalars.def,
+ * reductions.def and attrs.def. */
 #ifndef HFTAC_IR_OP_H
 #define HFTAC_IR_OP_H
 
@@ -56,10 +56,8 @@ enum {
     LOOP_RESULT
 };
 enum {
-    RED_SUM,
-    RED_MAX,
-    RED_MIN,
-    RED_ARGMAX
+#define REDUCTION(NAME, step, identity, order, result) RED_##NAME,
+#include "ir/reductions.def"
 };
 
 typedef enum OpCode {

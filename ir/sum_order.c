@@ -1,6 +1,8 @@
 /* The levels of a reduction: one place that knows the rule. */
 #include "ir/sum_order.h"
 
+#include "ir/reduction.h"
+
 static int last_long_axis(const Shape *s)
 {
     int last = s->rank - 1;
@@ -17,11 +19,11 @@ static void split_level(SumLevel *l, int most)
     l->blocks = l->rounds > SUM_ROUNDS ? l->rounds / SUM_ROUNDS : 0;
 }
 
-/* Elements of 8 bytes fill twice the registers.  argmax along an outer axis goes through
+/* Elements of 8 bytes fill twice the registers.  Positions along an outer axis go through
  * positions in ascending order. */
 static int partials_of(const Node *reduce, bool inner)
 {
-    if (op_info(reduce->op)->data == RED_ARGMAX && !inner)
+    if (reduction_info(reduce)->position && !inner)
         return 1;
     return dtype_bytes(reduce->type.dtype) > 4 ? SUM_MAX_PARTIALS / 2 : SUM_MAX_PARTIALS;
 }

@@ -7,38 +7,9 @@
  * compute what nobody reads. */
 #include "codegen/cpu/reduce.h"
 
-#include <math.h>
-
-#include "ir/reading.h"
-
 enum {
     LONG_OPERAND = 150 /* instructions or so: of more of them there are two copies, in a loop */
 };
-
-static double identity(int kind, DType t)
-{
-    const bool real = dtype_class(t) == DTC_REAL;
-    const double top = real          ? INFINITY
-                       : t == DT_I32 ? INT32_MAX
-                       : t == DT_U8  ? UINT8_MAX
-                                     : 0x1p63;
-    const double bottom = real ? -INFINITY : t == DT_I32 ? INT32_MIN : t == DT_U8 ? 0 : -0x1p63;
-    switch (kind) {
-    case RED_SUM:
-        return 0;
-    case RED_MIN:
-        return t == DT_BOOL ? 1 : top;
-    default:
-        return t == DT_BOOL ? 0 : bottom;
-    }
-}
-
-static ScalarFn step_function(int kind, DType t)
-{
-    if (t == DT_BOOL)
-        return kind == RED_MIN ? SC_AND : SC_OR;
-    return kind == RED_SUM ? SC_ADD : kind == RED_MIN ? SC_MIN : SC_MAX;
-}
 
 /* Rough instructions per element of what is summed, up to `LONG_OPERAND` or a little more. */
 static int operand_cost(const Emit *e, const Node *n)
@@ -54,19 +25,17 @@ static int operand_cost(const Emit *e, const Node *n)
     return cost;
 }
 
-static Reduction reduction_of(Emit *e, const Node *n, const Index *i)
+static Reduction reduction_begin(Emit *e, const Node *n, const Index *i)
 {
+    const ReductionWalk walk = reduction_walk(&e->space, n, i);
     Reduction r = {.node = n,
                    .operand = n->in[0],
-                   .kind = op_info(n->op)->data,
+                   .info = walk.info,
+                   .dtype = walk.dtype,
                    .order = sum_order(n),
+                   .at = walk.at,
                    .lane_base = affine_const(0)};
     const Shape *from = &r.operand->type.shape;
-    const Reader reader = {.space = &e->space};
-    Reading operand;
-    node_read(&reader, n, 0, i, &operand);
-    r.at = operand.at;
-    r.dtype = r.kind == RED_ARGMAX ? r.operand->type.dtype : n->type.dtype;
     const bool lanes = index_lanes(&e->space, i);
     if (r.order.inner && lanes)
         diag_internal(NULL, "kernel %s reduces %%%s along the wrong loop", e->kernel->name,
@@ -115,10 +84,9 @@ static LLVMValueRef overtakes(Emit *e, DType t, LLVMValueRef a, LLVMValueRef b)
 
 Partial partial_join(Emit *e, const Reduction *r, Partial a, Partial b)
 {
-    if (r->kind != RED_ARGMAX) {
+    if (!r->info->position) {
         LLVMValueRef x[2] = {a.value, b.value};
-        return (Partial){.value = emit_scalar_fn(e, step_function(r->kind, r->dtype), r->dtype,
-                                                 r->dtype, 2, x)};
+        return (Partial){.value = emit_scalar_fn(e, r->info->step, r->dtype, r->dtype, 2, x)};
     }
     LLVMValueRef first =
         r->inner ? before(e, r->dtype, b, a) : overtakes(e, r->dtype, a.value, b.value);
@@ -140,8 +108,8 @@ static LLVMTypeRef value_type(Emit *e, const Reduction *r)
 
 Partial partial_identity(Emit *e, const Reduction *r)
 {
-    Partial p = {.value = emit_const(e, r->dtype, identity(r->kind, r->dtype))};
-    if (r->kind == RED_ARGMAX)
+    Partial p = {.value = emit_const(e, r->dtype, reduction_identity(r->info, r->dtype))};
+    if (r->info->position)
         p.position = LLVMConstInt(position_type(e, r, false),
                                   !r->inner   ? 0
                                   : r->narrow ? INT32_MAX
@@ -158,7 +126,7 @@ Bank bank_new(Emit *e, const Reduction *r, int groups, const char *name)
 {
     const uint64_t n = (uint64_t)(groups * r->width);
     Bank b = {.value = emit_alloca(e, LLVMArrayType2(value_type(e, r), n), name)};
-    if (r->kind == RED_ARGMAX)
+    if (r->info->position)
         b.position =
             emit_alloca(e, LLVMArrayType2(position_type(e, r, r->vector), n), "position");
     return b;
@@ -271,7 +239,7 @@ static Partial element(Emit *e, const Reduction *r)
     if (r->operand->type.dtype != r->dtype)
         v = emit_scalar_fn(e, SC_CAST, r->operand->type.dtype, r->dtype, 1, &v);
     Partial p = {.value = r->vector ? emit_splat(e, v) : v};
-    if (r->kind == RED_ARGMAX)
+    if (r->info->position)
         p.position = position_here(e, r);
     return r->inner && e->active < e->lanes ? masked(e, r, p) : p;
 }
@@ -362,7 +330,7 @@ static LLVMValueRef pinned(Emit *e, LLVMValueRef v)
 LLVMValueRef group_result(Emit *e, const Reduction *r, Group g)
 {
     const Partial p = r->inner ? fold_lanes(e, r, &g) : g.part[0];
-    if (r->kind != RED_ARGMAX)
+    if (!r->info->position)
         return pinned(e, p.value);
     return r->narrow ? LLVMBuildSExt(e->builder, p.position,
                                      emit_type_like(e, DT_I64, p.position), "")
@@ -371,7 +339,7 @@ LLVMValueRef group_result(Emit *e, const Reduction *r, Group g)
 
 LLVMValueRef emit_reduce(Emit *e, const Node *n, const Index *i)
 {
-    Reduction r = reduction_of(e, n, i);
+    Reduction r = reduction_begin(e, n, i);
     if (r.inner)
         emit_hide_lane_guards(e, true);
     const Group g = reduce_levels(e, &r);

@@ -4,6 +4,7 @@
 #define HFTAC_CODEGEN_CPU_REDUCE_H
 
 #include "codegen/cpu/emit.h"
+#include "ir/reduction.h"
 #include "ir/sum_order.h"
 
 enum {
@@ -27,8 +28,8 @@ typedef struct Bank {
 
 typedef struct Reduction {
     const Node *node, *operand;
-    int kind;    /* RED_* */
-    DType dtype; /* of the accumulator: argmax: of the operand */
+    const ReductionInfo *info;
+    DType dtype; /* of the accumulator */
     SumOrder order;
     Index at;         /* of the operand; reduced axes are filled in by the loops */
     Affine lane_base; /* where the item starts along order.lane_axis */
@@ -40,7 +41,7 @@ typedef struct Reduction {
 } Reduction;
 
 Partial partial_identity(Emit *e, const Reduction *r);
-/* b joined to a; associative and, but for rounding of sums, commutative.  (Positions without
+/* b joined to a; associative and, but for rounding, commutative.  (Positions without
  * lanes of one result: b comes after a, as there is one partial.) */
 Partial partial_join(Emit *e, const Reduction *r, Partial a, Partial b);
 Bank bank_new(Emit *e, const Reduction *r, int groups, const char *name);

@@ -5,14 +5,9 @@
  * the block's sum into a tree: place t of the tree's row holds the sum of 2^t blocks, as digit t
  * of the number of blocks so far is 1, and adding one is the carry of a binary counter.
  *
- * Max, min and argmax give the same in any order: their partials go through all levels, without
- * blocks. */
+ * What gives the same in any order (reductions.def) needs no blocks: its partials go through all
+ * levels. */
 #include "codegen/cpu/reduce.h"
-
-static bool is_sum(const Reduction *r)
-{
-    return r->kind == RED_SUM;
-}
 
 static LLVMBasicBlockRef new_block(Emit *e, const char *name)
 {
@@ -87,7 +82,7 @@ static void add_block(Emit *e, const Reduction *r, const Bank *tree, LLVMValueRe
 static void end_step(Emit *e, const Reduction *r, const SumLevel *l, const Bank *partials,
                      const Bank *tree, const Affine *step)
 {
-    if (!is_sum(r) || !l->blocks)
+    if (!r->info->rounded || !l->blocks)
         return;
     LLVMBuilderRef B = e->builder;
     LLVMBasicBlockRef full = new_block(e, "block"), next = new_block(e, "next");
@@ -108,7 +103,7 @@ static Group level_result(Emit *e, const Reduction *r, const SumLevel *l, const 
                           const Bank *tree)
 {
     Group g = fold_partials(e, r, partials, l->partials);
-    for (int digit = 0; is_sum(r) && l->blocks >> digit; digit++)
+    for (int digit = 0; r->info->rounded && l->blocks >> digit; digit++)
         if (l->blocks >> digit & 1) {
             const Group earlier = group_at(e, r, tree, digit);
             g = group_join(e, r, &earlier, &g);
@@ -121,7 +116,7 @@ static Bank tree_new(Emit *e, const Reduction *r, const SumLevel *l)
     int digits = 0;
     while (l->blocks >> digits)
         digits++;
-    return is_sum(r) && digits ? bank_new(e, r, digits, "tree") : (Bank){0};
+    return r->info->rounded && digits ? bank_new(e, r, digits, "tree") : (Bank){0};
 }
 
 static void add_item(Emit *e, Reduction *r, const SumLevel *l, const Bank *partials,
@@ -219,7 +214,7 @@ static Group sum_level(Emit *e, Reduction *r, int k, const Bank *partials)
 Group reduce_levels(Emit *e, Reduction *r)
 {
     const Bank partials = bank_new(e, r, most_partials(r), "acc");
-    if (is_sum(r))
+    if (r->info->rounded)
         return sum_level(e, r, 0, &partials);
     set_identity(e, r, &partials, most_partials(r));
     for (int k = 0; k < r->order.n - 1; k++)

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "ir/loop.h"
+#include "ir/reduction.h"
 #include "ir/shape.h"
 #include "passes/batch/batch.h"
 
@@ -142,7 +143,7 @@ static bool judge_einsum(Judging *j, const Node *n)
 }
 
 /* The result is a number of an element: the same for n samples where they come first, and once. */
-static bool judge_argmax(Judging *j, const Node *n)
+static bool judge_position(Judging *j, const Node *n)
 {
     const Shape *x = &n->in[0]->type.shape;
     const IntList *dims = &n->attrs.axes.dims;
@@ -209,7 +210,7 @@ static bool judge_use(Judging *j, const Node *n)
     case KIND_CONTRACT:
         return judge_einsum(j, n);
     case KIND_REDUCE:
-        return n->op == OP_ARGMAX ? judge_argmax(j, n) : judge_operands(j, n);
+        return reduction_info(n)->position ? judge_position(j, n) : judge_operands(j, n);
     case KIND_LOOP:
         return node_is_loop(n) ? judge_loop(j, n) : true;
     default:

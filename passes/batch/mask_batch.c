@@ -2,14 +2,14 @@
  * graphs for which that is proven (batch_use.c) see such batches.
  *
  * Whatever reduces over an axis that comes from N gets, in place of the padding rows, the element
- * that changes nothing: 0 for sums and contractions, the lowest or highest value for maxima and
- * minima.  A where, not a product, so that a NaN in a padding row does not matter. */
+ * that changes nothing: the reduction's identity (ir/reductions.def), and 0 for contractions and
+ * scatters.  A where, not a product, so that a NaN in a padding row does not matter. */
 #include "passes/passes.h"
 
-#include <math.h>
 #include <string.h>
 
 #include "ir/loop.h"
+#include "ir/reduction.h"
 #include "ir/shape.h"
 #include "passes/batch/batch.h"
 #include "passes/rewrite.h"
@@ -65,22 +65,6 @@ static Node *mask_axes(Builder *b, Masking *m, Node *x, unsigned axes, double fi
     return x;
 }
 
-/* What leaves a reduction as it is; `most` is infinite or the type's largest value. */
-static double identity_of(int reduction, DType t)
-{
-    double lowest = -INFINITY, highest = INFINITY;
-    if (dtype_class(t) != DTC_REAL) {
-        const int bits = 8 * dtype_bytes(t);
-        lowest = t == DT_BOOL || t == DT_U8 ? 0 : -ldexp(1, bits - 1);
-        /* 2^63 as an i64 is the largest one. */
-        highest = t == DT_BOOL  ? 1
-                  : t == DT_U8  ? 255
-                  : t == DT_I32 ? INT32_MAX
-                                : ldexp(1, bits - 1);
-    }
-    return reduction == RED_SUM ? 0 : reduction == RED_MIN ? highest : lowest;
-}
-
 static unsigned axis_bits(const IntList *dims)
 {
     unsigned bits = 0;
@@ -91,7 +75,7 @@ static unsigned axis_bits(const IntList *dims)
 
 static void mask_reduce(Builder *b, Masking *m, Node *n)
 {
-    const double fill = identity_of(op_info(n->op)->data, n->in[0]->type.dtype);
+    const double fill = reduction_identity(reduction_info(n), n->in[0]->type.dtype);
     n->in[0] = mask_axes(b, m, n->in[0], axis_bits(&n->attrs.axes.dims), fill);
 }
 

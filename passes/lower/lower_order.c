@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "ir/reading.h"
+#include "ir/reduction.h"
 #include "ir/shape.h"
 
 IntList order_ending_in(int rank, int last)
@@ -196,7 +197,7 @@ void order_inherit(const Graph *g, Node *n)
 static bool renumbers(const Node *n, const IntList *order)
 {
     int64_t before = -1;
-    if (op_info(n->op)->data != RED_ARGMAX)
+    if (!reduction_info(n)->position)
         return false;
     for (int i = 0; i < order->n; i++)
         for (int k = 0; k < n->attrs.axes.dims.n; k++)

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "ir/loop.h"
+#include "ir/reduction.h"
 #include "ir/shape.h"
 #include "passes/lower/lower.h"
 
@@ -95,10 +96,10 @@ static CommonOrder common_order(const Node *n, const Module *m, const CommonOrde
     return (CommonOrder){.kind = own.n ? ORDER_ONE : ORDER_MANY, .order = own};
 }
 
-/* Not argmax: it names an axis. */
+/* Not a position: that names an axis. */
 static bool reduces_all(const Node *n)
 {
-    return op_info(n->op)->kind == KIND_REDUCE && op_info(n->op)->data != RED_ARGMAX &&
+    return op_info(n->op)->kind == KIND_REDUCE && !reduction_info(n)->position &&
            n->type.shape.rank == 0 && n->in[0]->type.shape.rank > 1;
 }
 

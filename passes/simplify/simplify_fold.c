@@ -4,6 +4,7 @@
 
 #include <math.h>
 
+#include "ir/reduction.h"
 #include "ir/scalar.h"
 #include "ir/shape.h"
 #include "ir/strides.h"
@@ -122,11 +123,12 @@ static Node *fold_view(Builder *b, Node *n)
     return n->op == OP_PERMUTE || n->op == OP_SLICE ? fold_strided(b, n) : n;
 }
 
-/* A maximum or minimum of equal values; a sum would have to round as the back end does. */
-static Node *fold_extreme(Builder *b, Node *n)
+/* Equal values, of which a reduction in any order gives one; a sum would have to round as the
+ * back end does. */
+static Node *fold_reduce(Builder *b, Node *n)
 {
-    const int reduction = op_info(n->op)->data;
-    if ((reduction != RED_MAX && reduction != RED_MIN) || !is_uniform(n->in[0]))
+    const ReductionInfo *r = reduction_info(n);
+    if (r->rounded || r->position || !is_uniform(n->in[0]))
         return n;
     return build_full(b, n->type.dtype, &n->type.shape, element(n->in[0], 0));
 }
@@ -144,7 +146,7 @@ Node *fold_constant(Builder *b, Node *n)
     case KIND_VIEW:
         return fold_view(b, n);
     case KIND_REDUCE:
-        return fold_extreme(b, n);
+        return fold_reduce(b, n);
     default:
         return n;
     }
