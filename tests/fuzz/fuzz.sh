@@ -7,7 +7,7 @@ bin=$1 root=$2 here=$2/tests/fuzz
 programs() { python3 "$here/random_programs.py" --bin "$bin" --quick "$@"; }
 
 { programs --seed 1 --count 10 && programs --file "$here/found"; } & first=$!
-{ programs --seed 101 --count 10 && python3 "$here/damage.py" --bin "$bin" --samples "$root/samples" --programs "$root/tests/hdl" --count 1; } & second=$!
+{ programs --seed 101 --count 10 && python3 "$here/damage.py" --bin "$bin" --samples "$root/samples" --programs "$root/samples" --count 1; } & second=$!
 wait $first; failed=$?
 wait $second || failed=1
 exit $failed
