@@ -45,7 +45,7 @@ static void describe_shape(const HftacShape *shape, hftac_type *type, int32_t *r
 
 bool hft_entry_reads(const hftac_array *a, int which, int32_t input)
 {
-    const HftacEntry *e = a->plans[which].entry;
+    const HftacEntry *e = a->entries[which].entry;
     return e && (e->input_mask[input / 64] >> (input % 64) & 1);
 }
 
@@ -161,7 +161,7 @@ static hftac_metric add_metric(hftac_array *a, const char *name, int which, bool
 /* Sorts an entry's results by what becomes of them. */
 static bool plan_entry(hftac_array *a, int which)
 {
-    EntryPlan *p = &a->plans[which];
+    EntryResults *p = &a->entries[which];
     const HftacEntry *e = p->entry;
     p->ok_index = -1;
     if (!e)
@@ -193,8 +193,8 @@ static bool plan_entries(hftac_array *a)
 {
     uint64_t n = 0;
     for (int i = 0; i < HFTAC_N_ENTRIES; i++) {
-        a->plans[i].entry = hft_model_entry(a->m, (uint32_t)i);
-        n += a->plans[i].entry ? a->plans[i].entry->n_results : 0;
+        a->entries[i].entry = hft_model_entry(a->m, (uint32_t)i);
+        n += a->entries[i].entry ? a->entries[i].entry->n_results : 0;
     }
     if (!table(&a->metrics, n, sizeof *a->metrics))
         return false;
@@ -206,7 +206,7 @@ static bool plan_entries(hftac_array *a)
 
 static const char *whole_of(const hftac_array *a, int which)
 {
-    const HftacEntry *e = a->plans[which].entry;
+    const HftacEntry *e = a->entries[which].entry;
     return e && e->whole ? text_of(a, e->whole) : NULL;
 }
 
@@ -227,9 +227,9 @@ static void describe_array(hftac_array *a)
     d->n_hypers = (int32_t)rows(a, HFTAC_SECTION_HYPERS);
     d->n_params = (int32_t)m->variant->n_states;
     d->n_outputs = (int32_t)rows(a, HFTAC_SECTION_OUTPUTS);
-    d->can_train = a->plans[HFTAC_ENTRY_TRAIN].entry != NULL;
-    d->can_evaluate = a->plans[HFTAC_ENTRY_EVAL].entry != NULL;
-    d->can_predict = a->plans[HFTAC_ENTRY_PREDICT].entry != NULL;
+    d->can_train = a->entries[HFTAC_ENTRY_TRAIN].entry != NULL;
+    d->can_evaluate = a->entries[HFTAC_ENTRY_EVAL].entry != NULL;
+    d->can_predict = a->entries[HFTAC_ENTRY_PREDICT].entry != NULL;
     d->evaluate_whole = whole_of(a, HFTAC_ENTRY_EVAL);
     d->predict_whole = whole_of(a, HFTAC_ENTRY_PREDICT);
     d->state_bytes_per_model = m->variant->state_bytes;
@@ -346,7 +346,7 @@ static hftac_status build(hftac_array *a, const char *path, const hftac_options 
 
 hftac_status hftac_open(const char *path, const hftac_options *options, hftac_array **array)
 {
-    HFT_OWN_FLOAT_MODE;
+    HFT_STANDARD_FLOAT_MODE;
     if (!array)
         return hft_fail(HFTAC_USAGE, "hftac_open: array is NULL");
     *array = NULL;
@@ -372,10 +372,10 @@ void hftac_close(hftac_array *a)
         return;
     hft_device_close(a->device);
     for (int i = 0; i < HFTAC_N_ENTRIES; i++) {
-        free(a->plans[i].values);
-        free(a->plans[i].faults);
-        free(a->plans[i].causes);
-        free(a->plans[i].kept);
+        free(a->entries[i].values);
+        free(a->entries[i].faults);
+        free(a->entries[i].causes);
+        free(a->entries[i].kept);
     }
     void *const tables[] = {a->path,
                             a->inputs,

@@ -13,19 +13,23 @@
 #include "runtime/hftac.h"
 #include "runtime/image.h"
 
-/* Where an entry's results go. */
+/* A result that becomes a metric's value. */
 typedef struct ResultRef {
-    uint32_t index; /* in a model's results */
+    /* In a model's results. */
+    uint32_t index;
     int32_t metric;
 } ResultRef;
 
-typedef struct EntryPlan {
-    const HftacEntry *entry; /* NULL: not compiled */
+/* An entry's results, sorted by what becomes of them. */
+typedef struct EntryResults {
+    /* NULL: not compiled. */
+    const HftacEntry *entry;
     ResultRef *values;
     const HftacResult **faults, **causes, **kept;
     int n_values, n_faults, n_causes, n_kept;
-    int64_t ok_index; /* -1: the entry has no such result */
-} EntryPlan;
+    /* Of the result that says whether the states were written; -1: the entry has none. */
+    int64_t ok_index;
+} EntryResults;
 
 typedef struct ModelStatus {
     hftac_model_state state;
@@ -49,7 +53,7 @@ struct hftac_array {
     hftac_output_description *outputs;
     /* The states that the library reads or writes itself, by their roles; -1: there is none. */
     int32_t step_param, batch_param, epoch_metric_param;
-    EntryPlan plans[HFTAC_N_ENTRIES];
+    EntryResults entries[HFTAC_N_ENTRIES];
 
     /* What the models compute with lies there; the host's part of it is `control`. */
     Device *device;
@@ -87,6 +91,9 @@ hftac_status hft_check_array(const hftac_array *a);
 hftac_status hft_check_slot(const hftac_array *a, int32_t model);
 hftac_status hft_check_handle(const hftac_array *a, int32_t handle, int32_t count,
                               const char *what);
+/* Slot, handle and the place for a value at once. */
+hftac_status hft_check_access(const hftac_array *a, int32_t model, int32_t handle,
+                              int32_t count, const char *what, const void *value);
 
 /* Runs entry `which` for the models whose flag is set, and waits for its results. */
 hftac_status hft_run_entry(hftac_array *a, int which, const unsigned char *wanted);

@@ -42,6 +42,11 @@ struct hftac_data {
     DataInput *inputs; /* [n_inputs] */
 };
 
+/* Finds each input's tensor among n sources and puts its values into the new, empty data set, which
+ * the caller closes, after a failure too.  `path` stands in messages. */
+hftac_status hft_data_bind(const hftac_array *a, hftac_data *d, const char *path,
+                           const hftac_data_options *options, const Source *sources, int32_t n);
+
 /* Converts n elements where no value is lost.  HFTAC_OK, or false and *bad is the first
  * element that does not fit. hft_can_convert: whether there is such a conversion at all. */
 bool hft_can_convert(int32_t from, hftac_type to);

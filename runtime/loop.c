@@ -133,7 +133,7 @@ hftac_status hft_loop_check(const hftac_array *a, const hftac_data *data, int en
         return hft_fail(HFTAC_USAGE, "data is NULL");
     if (data->m != a->m || data->n_models != a->n)
         return hft_fail(HFTAC_USAGE, "the data set was opened for another array");
-    if (!a->plans[entry].entry)
+    if (!a->entries[entry].entry)
         return hft_fail(HFTAC_USAGE, "%s was compiled without %s", a->path, what);
     return entry == HFTAC_ENTRY_TRAIN ? HFTAC_OK : hft_check_partial(a, entry, data->samples);
 }

@@ -17,7 +17,7 @@ enum {
     MAX_SECTIONS = 1 << 12
 };
 
-typedef struct Check {
+typedef struct ModelCheck {
     const ElfFile *file;
     const Mapping *mapping;
     Model *m;
@@ -25,9 +25,9 @@ typedef struct Check {
     uint64_t bytes;
     uint64_t n_listed; /* steps in lists that were checked */
     const char *fault; /* the first one found */
-} Check;
+} ModelCheck;
 
-static bool fault(Check *c, const char *what)
+static bool fault(ModelCheck *c, const char *what)
 {
     if (!c->fault)
         c->fault = what;
@@ -56,7 +56,7 @@ static const uint32_t least_bytes[HFTAC_N_SECTIONS] = {
     [HFTAC_SECTION_ADDRESSES] = sizeof(int64_t),
 };
 
-static bool check_section(Check *c, const HftacSection *s)
+static bool check_section(ModelCheck *c, const HftacSection *s)
 {
     if (s->tag == 0 || s->tag >= HFTAC_N_SECTIONS)
         return true;
@@ -76,7 +76,7 @@ static bool check_section(Check *c, const HftacSection *s)
     return true;
 }
 
-static uint32_t count(const Check *c, int tag)
+static uint32_t count(const ModelCheck *c, int tag)
 {
     return c->m->table[tag].n;
 }
@@ -93,7 +93,7 @@ static bool is_plain(const char *texts, size_t n)
     return true;
 }
 
-static bool read_sections(Check *c, const HftacModel *head)
+static bool read_sections(ModelCheck *c, const HftacModel *head)
 {
     const uint64_t all = (uint64_t)head->n_sections * head->section_bytes;
     if (head->n_sections > MAX_SECTIONS || head->section_bytes < sizeof(HftacSection) ||
@@ -119,27 +119,27 @@ static bool read_sections(Check *c, const HftacModel *head)
 
 /* ---- rows ---- */
 
-static bool check_text(Check *c, HftacText text)
+static bool check_text(ModelCheck *c, HftacText text)
 {
     return text < count(c, HFTAC_SECTION_TEXT) ? true
                                                : fault(c, "a text lies outside its section");
 }
 
-static bool check_name(Check *c, HftacText text)
+static bool check_name(ModelCheck *c, HftacText text)
 {
     if (!check_text(c, text))
         return false;
     return *hft_model_text(c->m, text) ? true : fault(c, "a name is empty");
 }
 
-static bool check_rows(Check *c, int tag, uint32_t first, uint32_t n)
+static bool check_rows(ModelCheck *c, int tag, uint32_t first, uint32_t n)
 {
     return first <= count(c, tag) && n <= count(c, tag) - first
                ? true
                : fault(c, "a row names rows that are not there");
 }
 
-static bool check_shape(Check *c, const HftacShape *shape, int32_t batch_axis,
+static bool check_shape(ModelCheck *c, const HftacShape *shape, int32_t batch_axis,
                         int64_t per_sample, uint64_t bytes)
 {
     uint64_t need = 0;
@@ -153,7 +153,7 @@ static bool check_shape(Check *c, const HftacShape *shape, int32_t batch_axis,
     return true;
 }
 
-static bool check_layout(Check *c, const HftacState *s)
+static bool check_layout(ModelCheck *c, const HftacState *s)
 {
     unsigned seen = 0;
     for (uint32_t k = 0; k < s->shape.rank; k++)
@@ -170,7 +170,7 @@ static bool is_scalar_of(const HftacState *s, uint32_t dtype)
 }
 
 /* What the library reads or writes by its role is what it takes it for. */
-static bool check_role(Check *c, const HftacState *s)
+static bool check_role(ModelCheck *c, const HftacState *s)
 {
     switch (s->role) {
     case HFTAC_ROLE_COUNTER:
@@ -183,7 +183,7 @@ static bool check_role(Check *c, const HftacState *s)
     }
 }
 
-static bool check_state(Check *c, const HftacState *s)
+static bool check_state(ModelCheck *c, const HftacState *s)
 {
     if (!check_name(c, s->name) || !check_shape(c, &s->shape, -1, 1, s->bytes) ||
         !check_layout(c, s))
@@ -199,14 +199,14 @@ static bool check_state(Check *c, const HftacState *s)
     return check_role(c, s);
 }
 
-static bool check_hyper(Check *c, const HftacHyper *h)
+static bool check_hyper(ModelCheck *c, const HftacHyper *h)
 {
     return check_name(c, h->name) &&
            check_rows(c, HFTAC_SECTION_REALS, h->first_set, h->n_set) &&
            (h->domain <= HFTAC_DOMAIN_SET || fault(c, "a hyper's domain is unknown"));
 }
 
-static bool check_result(Check *c, const HftacResult *r)
+static bool check_result(ModelCheck *c, const HftacResult *r)
 {
     const uint32_t n = c->m->info->n_results;
     if (!check_text(c, r->name))
@@ -221,7 +221,7 @@ static bool check_result(Check *c, const HftacResult *r)
 }
 
 /* In every code the address of that number lies in a segment that has these PF_* flags. */
-static bool check_address(Check *c, uint32_t number, uint32_t flags)
+static bool check_address(ModelCheck *c, uint32_t number, uint32_t flags)
 {
     for (uint32_t i = 0; i < count(c, HFTAC_SECTION_CODE); i++) {
         const HftacCode *code = hft_model_row(c->m, HFTAC_SECTION_CODE, i);
@@ -235,13 +235,13 @@ static bool check_address(Check *c, uint32_t number, uint32_t flags)
     return true;
 }
 
-static bool check_function(Check *c, uint32_t number)
+static bool check_function(ModelCheck *c, uint32_t number)
 {
     return check_address(c, number, PF_X);
 }
 
 /* Parts name places in front of them, so that there is an end. */
-static bool check_place(Check *c, uint32_t at)
+static bool check_place(ModelCheck *c, uint32_t at)
 {
     const HftacPlace *p = hft_model_row(c->m, HFTAC_SECTION_PLACES, at);
     switch (p->space) {
@@ -262,7 +262,7 @@ static bool check_place(Check *c, uint32_t at)
 }
 
 /* A list stands behind the row that has it, so that no list is inside itself. */
-static bool check_list(Check *c, uint32_t at, const HftacStep *s)
+static bool check_list(ModelCheck *c, uint32_t at, const HftacStep *s)
 {
     return s->first_step > at || s->n_steps == 0
                ? check_rows(c, HFTAC_SECTION_STEPS, s->first_step, s->n_steps)
@@ -270,7 +270,7 @@ static bool check_list(Check *c, uint32_t at, const HftacStep *s)
 }
 
 /* A step of a kind that this library does not know cannot be left out. */
-static bool check_step(Check *c, uint32_t at)
+static bool check_step(ModelCheck *c, uint32_t at)
 {
     const HftacStep *s = hft_model_row(c->m, HFTAC_SECTION_STEPS, at);
     switch (s->kind) {
@@ -297,7 +297,7 @@ static bool is_single(const HftacStep *s)
 
 /* A list of kernels and loops, `depth` loops around it.  No row belongs to two lists, so there is
  * an end. */
-static bool check_singles(Check *c, const HftacStep *list, int depth)
+static bool check_singles(ModelCheck *c, const HftacStep *list, int depth)
 {
     if (depth > HFTAC_MAX_LOOPS)
         return fault(c, "loops are nested too deep");
@@ -315,7 +315,7 @@ static bool check_singles(Check *c, const HftacStep *list, int depth)
 }
 
 /* An entry's own steps are runs and barriers, those below them kernels and loops. */
-static bool check_steps(Check *c, const HftacEntry *e)
+static bool check_steps(ModelCheck *c, const HftacEntry *e)
 {
     for (uint32_t i = 0; i < e->n_steps; i++) {
         const HftacStep *s = hft_entry_step(c->m, e, i);
@@ -327,7 +327,7 @@ static bool check_steps(Check *c, const HftacEntry *e)
     return true;
 }
 
-static bool check_kernel(Check *c, const HftacKernel *k)
+static bool check_kernel(ModelCheck *c, const HftacKernel *k)
 {
     if (!check_text(c, k->name) || !check_text(c, k->source) ||
         !check_function(c, k->function) ||
@@ -341,7 +341,7 @@ static bool check_kernel(Check *c, const HftacKernel *k)
     return k->n_work >= 1 || fault(c, "a kernel has no work");
 }
 
-static bool check_entry(Check *c, const HftacEntry *e)
+static bool check_entry(ModelCheck *c, const HftacEntry *e)
 {
     const uint32_t n_inputs = count(c, HFTAC_SECTION_INPUTS);
     if (!check_text(c, e->whole) ||
@@ -357,13 +357,13 @@ static bool check_entry(Check *c, const HftacEntry *e)
     return check_steps(c, e);
 }
 
-static bool check_code(Check *c, const HftacCode *code)
+static bool check_code(ModelCheck *c, const HftacCode *code)
 {
     return check_text(c, code->march) && check_text(c, code->features) &&
            check_rows(c, HFTAC_SECTION_ADDRESSES, code->first_address, code->n_addresses);
 }
 
-static bool check_numbers(Check *c)
+static bool check_numbers(ModelCheck *c)
 {
     const HftacInfo *i = c->m->info;
     const HftacVariant *v = c->m->variant;
@@ -382,7 +382,7 @@ static bool check_numbers(Check *c)
            check_rows(c, HFTAC_SECTION_ENTRIES, v->first_entry, v->n_entries);
 }
 
-static bool check_entries(Check *c)
+static bool check_entries(ModelCheck *c)
 {
     const HftacVariant *v = c->m->variant;
     unsigned seen = 0;
@@ -401,7 +401,7 @@ static bool check_entries(Check *c)
     return true;
 }
 
-static bool check_tables(Check *c)
+static bool check_tables(ModelCheck *c)
 {
     bool ok = check_numbers(c);
     for (uint32_t i = 0; ok && i < count(c, HFTAC_SECTION_INPUTS); i++) {
@@ -432,7 +432,7 @@ static bool check_tables(Check *c)
 /* ---- the whole ---- */
 
 /* The note tells where the block lies, relative to its own field. */
-static hftac_status find_block(Check *c, HftacModel *head)
+static hftac_status find_block(ModelCheck *c, HftacModel *head)
 {
     HftacNote note;
     memcpy(&note, c->mapping->memory + c->file->note, sizeof note);
@@ -464,7 +464,7 @@ static hftac_status choose_code(const ElfFile *f, Model *m)
 
 hftac_status hft_model_find(const ElfFile *f, const Mapping *mapping, Model *m)
 {
-    Check c = {.file = f, .mapping = mapping, .m = m};
+    ModelCheck c = {.file = f, .mapping = mapping, .m = m};
     HftacModel head;
     *m = (Model){0};
     const hftac_status s = find_block(&c, &head);

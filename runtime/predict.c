@@ -153,7 +153,7 @@ static void close_once(FileSink *f)
 
 hftac_status hftac_predict_to_file(hftac_array *a, hftac_data *data, const char *path)
 {
-    HFT_OWN_FLOAT_MODE;
+    HFT_STANDARD_FLOAT_MODE;
     hftac_status s = hft_loop_check(a, data, HFTAC_ENTRY_PREDICT, "prediction");
     if (s)
         return s;

@@ -51,7 +51,7 @@ hftac_status hft_initialize_models(hftac_array *a, const unsigned char *wanted)
         if (flags[b])
             s = clear_states(a, b, false);
     }
-    if (!s && any && a->plans[HFTAC_ENTRY_INIT].entry)
+    if (!s && any && a->entries[HFTAC_ENTRY_INIT].entry)
         s = hft_run_entry(a, HFTAC_ENTRY_INIT, flags);
     for (int32_t b = 0; !s && b < a->n; b++) {
         a->models[b].initialized |= flags[b];
@@ -136,7 +136,7 @@ static void describe_fault(const hftac_array *a, int32_t model, const HftacResul
 
 /* ---- Results ---- */
 
-static void store_metrics(hftac_array *a, const EntryPlan *p, int32_t model)
+static void store_metrics(hftac_array *a, const EntryResults *p, int32_t model)
 {
     const double *results = a->results + (size_t)model * a->m->info->n_results;
     for (int i = 0; i < p->n_values; i++)
@@ -144,7 +144,7 @@ static void store_metrics(hftac_array *a, const EntryPlan *p, int32_t model)
             results[p->values[i].index];
 }
 
-static void add_to_epoch(hftac_array *a, const EntryPlan *p, int32_t model)
+static void add_to_epoch(hftac_array *a, const EntryResults *p, int32_t model)
 {
     const double *results = a->results + (size_t)model * a->m->info->n_results;
     for (int i = 0; i < p->n_values; i++)
@@ -153,7 +153,7 @@ static void add_to_epoch(hftac_array *a, const EntryPlan *p, int32_t model)
     a->epoch_count[model]++;
 }
 
-static const HftacResult *find_fault(const hftac_array *a, const EntryPlan *p, int32_t model)
+static const HftacResult *find_fault(const hftac_array *a, const EntryResults *p, int32_t model)
 {
     const double *results = a->results + (size_t)model * a->m->info->n_results;
     for (int i = 0; i < p->n_faults; i++)
@@ -176,7 +176,7 @@ static const char *text_of(double not_finite)
 }
 
 /* Why nothing was written: a loss, a scalar of the update, else a gradient. */
-static void record_divergence(hftac_array *a, const EntryPlan *p, int32_t model)
+static void record_divergence(hftac_array *a, const EntryResults *p, int32_t model)
 {
     hft_set_state(a, model, HFTAC_MODEL_DIVERGED);
     ModelStatus *m = &a->models[model];
@@ -196,7 +196,7 @@ static void record_divergence(hftac_array *a, const EntryPlan *p, int32_t model)
 }
 
 /* A state of which elements stayed as they were because their new value was not finite. */
-static const HftacResult *find_kept(const hftac_array *a, const EntryPlan *p, int32_t model)
+static const HftacResult *find_kept(const hftac_array *a, const EntryResults *p, int32_t model)
 {
     const double *results = a->results + (size_t)model * a->m->info->n_results;
     for (int i = 0; i < p->n_kept; i++)
@@ -224,7 +224,7 @@ static void record_kept(hftac_array *a, int32_t model, const HftacResult *r)
 
 static void take_train_results(hftac_array *a, int32_t model)
 {
-    const EntryPlan *p = &a->plans[HFTAC_ENTRY_TRAIN];
+    const EntryResults *p = &a->entries[HFTAC_ENTRY_TRAIN];
     store_metrics(a, p, model);
     const HftacResult *fault = find_fault(a, p, model), *kept;
     if (fault)
@@ -261,7 +261,7 @@ static hftac_status check_entry(const hftac_array *a, int which, int64_t n_valid
         "initial values", "training", "evaluation", "evaluation", "prediction"};
     if (hft_check_array(a))
         return HFTAC_USAGE;
-    if (!a->plans[which].entry)
+    if (!a->entries[which].entry)
         return hft_fail(HFTAC_USAGE, "%s was compiled without %s", a->path, names[which]);
     if (n_valid < 1 || n_valid > a->m->info->batch)
         return hft_fail(HFTAC_USAGE,
@@ -273,7 +273,7 @@ static hftac_status check_entry(const hftac_array *a, int which, int64_t n_valid
 
 hftac_status hftac_train_step(hftac_array *a)
 {
-    HFT_OWN_FLOAT_MODE;
+    HFT_STANDARD_FLOAT_MODE;
     hftac_status s = check_entry(a, HFTAC_ENTRY_TRAIN, a ? a->m->info->batch : 0);
     if (!s)
         s = hft_initialize_models(a, a->alive);
@@ -296,7 +296,7 @@ hftac_status hftac_train_step(hftac_array *a)
 /* A fault in an evaluation is the caller's to mend: nothing is recorded in the model. */
 static hftac_status first_fault(const hftac_array *a, int which, const unsigned char *wanted)
 {
-    const EntryPlan *p = &a->plans[which];
+    const EntryResults *p = &a->entries[which];
     for (int32_t b = 0; p->n_faults && b < a->n; b++) {
         const HftacResult *fault = wanted[b] ? find_fault(a, p, b) : NULL;
         if (fault) {
@@ -310,10 +310,10 @@ static hftac_status first_fault(const hftac_array *a, int which, const unsigned 
 
 hftac_status hftac_evaluate_begin(hftac_array *a, int running_only)
 {
-    HFT_OWN_FLOAT_MODE;
+    HFT_STANDARD_FLOAT_MODE;
     if (hft_check_array(a))
         return HFTAC_USAGE;
-    if (!a->plans[HFTAC_ENTRY_EVAL].entry)
+    if (!a->entries[HFTAC_ENTRY_EVAL].entry)
         return hft_fail(HFTAC_USAGE,
                         "%s was compiled without evaluation: it has no loss and no metric",
                         a->path);
@@ -329,7 +329,7 @@ hftac_status hftac_evaluate_begin(hftac_array *a, int running_only)
 
 hftac_status hftac_evaluate_step(hftac_array *a, int64_t n_valid)
 {
-    HFT_OWN_FLOAT_MODE;
+    HFT_STANDARD_FLOAT_MODE;
     hftac_status s = check_entry(a, HFTAC_ENTRY_EVAL, n_valid);
     if (s)
         return s;
@@ -346,7 +346,7 @@ hftac_status hftac_evaluate_step(hftac_array *a, int64_t n_valid)
 
 hftac_status hftac_evaluate_end(hftac_array *a)
 {
-    HFT_OWN_FLOAT_MODE;
+    HFT_STANDARD_FLOAT_MODE;
     if (hft_check_array(a))
         return HFTAC_USAGE;
     if (!a->evaluating)
@@ -357,14 +357,14 @@ hftac_status hftac_evaluate_end(hftac_array *a)
         return s;
     for (int32_t b = 0; b < a->n; b++)
         if (a->evaluated[b])
-            store_metrics(a, &a->plans[HFTAC_ENTRY_EVAL_END], b);
+            store_metrics(a, &a->entries[HFTAC_ENTRY_EVAL_END], b);
     a->trained_last = false;
     return HFTAC_OK;
 }
 
 hftac_status hftac_predict_step(hftac_array *a, int64_t n_valid)
 {
-    HFT_OWN_FLOAT_MODE;
+    HFT_STANDARD_FLOAT_MODE;
     hftac_status s = check_entry(a, HFTAC_ENTRY_PREDICT, n_valid);
     if (s)
         return s;
