@@ -30,14 +30,21 @@ int index_var(IndexSpace *s, AffineVarKind kind, int64_t lo, int64_t hi, bool la
     return s->n++;
 }
 
+/* Terms behind the last one are not set: forms and indices are large, and mostly empty. */
 Affine affine_const(int64_t c)
 {
-    return (Affine){.base = c};
+    Affine a;
+    a.base = c;
+    a.n = 0;
+    return a;
 }
 
 Affine affine_var(int var)
 {
-    return (Affine){.n = 1, .term = {{.var = var, .coef = 1}}};
+    Affine a = affine_const(0);
+    a.n = 1;
+    a.term[0] = (AffineTerm){.var = var, .coef = 1};
+    return a;
 }
 
 static void add_term(Affine *a, int var, int64_t coef)
@@ -51,7 +58,7 @@ static void add_term(Affine *a, int var, int64_t coef)
 
 Affine affine_add(const Affine *a, const Affine *b)
 {
-    Affine sum = {.base = a->base + b->base};
+    Affine sum = affine_const(a->base + b->base);
     int i = 0, j = 0;
     while (i < a->n || j < b->n) {
         if (j == b->n || (i < a->n && a->term[i].var < b->term[j].var)) {
@@ -71,7 +78,7 @@ Affine affine_add(const Affine *a, const Affine *b)
 
 Affine affine_scale(const Affine *a, int64_t by)
 {
-    Affine r = {.base = a->base * by};
+    Affine r = affine_const(a->base * by);
     for (int i = 0; i < a->n; i++)
         add_term(&r, a->term[i].var, a->term[i].coef * by);
     return r;
@@ -109,7 +116,7 @@ int64_t affine_coef(const Affine *a, int var)
 
 Affine affine_without(const Affine *a, int var)
 {
-    Affine r = {.base = a->base};
+    Affine r = affine_const(a->base);
     for (int i = 0; i < a->n; i++)
         if (a->term[i].var != var)
             add_term(&r, a->term[i].var, a->term[i].coef);
@@ -338,18 +345,43 @@ Affine index_flatten(const IndexSpace *s, const Shape *shape, const Index *i)
     return index_offset(s, shape, stride, i);
 }
 
+void affine_copy(Affine *to, const Affine *from)
+{
+    to->base = from->base;
+    to->n = from->n;
+    for (int k = 0; k < from->n; k++)
+        to->term[k] = from->term[k];
+}
+
+void index_copy(Index *to, const Index *from)
+{
+    to->rank = from->rank;
+    for (int k = 0; k < from->rank; k++)
+        affine_copy(&to->at[k], &from->at[k]);
+}
+
+void index_broadcast_to(Index *to, const Shape *operand, const Index *i)
+{
+    const int skip = i->rank - operand->rank;
+    to->rank = operand->rank;
+    for (int k = 0; k < operand->rank; k++) {
+        to->at[k].base = to->at[k].n = 0;
+        if (operand->dim[k] != 1)
+            affine_copy(&to->at[k], &i->at[skip + k]);
+    }
+}
+
 Index index_broadcast(const Shape *operand, const Index *i)
 {
-    Index r = {.rank = operand->rank};
-    const int skip = i->rank - operand->rank;
-    for (int k = 0; k < operand->rank; k++)
-        r.at[k] = operand->dim[k] == 1 ? affine_const(0) : i->at[skip + k];
+    Index r;
+    index_broadcast_to(&r, operand, i);
     return r;
 }
 
 Index index_unflatten(IndexSpace *s, const Shape *shape, const int *order, Affine flat)
 {
-    Index r = {.rank = shape->rank};
+    Index r;
+    r.rank = shape->rank;
     int first = 0;
     while (first < shape->rank && shape->dim[order ? order[first] : first] == 1)
         first++;

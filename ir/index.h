@@ -98,8 +98,12 @@ Affine index_offset(const IndexSpace *s, const Shape *shape, const int64_t *stri
 /* The index of a value of that shape whose number is `flat`, counting in that order of the axes,
  * outermost first (NULL: row-major). */
 Index index_unflatten(IndexSpace *s, const Shape *shape, const int *order, Affine flat);
+/* Forms and indices are large and mostly empty: these copy what is in use. */
+void affine_copy(Affine *to, const Affine *from);
+void index_copy(Index *to, const Index *from);
 /* Index into an operand of that shape that broadcasts: aligned to the right, 0 where its extent
  * is 1. */
 Index index_broadcast(const Shape *operand, const Index *i);
+void index_broadcast_to(Index *to, const Shape *operand, const Index *i);
 
 #endif

@@ -10,7 +10,8 @@
 static Index permuted(const Node *view, const Index *i)
 {
     const IntList *dims = &view->attrs.perm.dims;
-    Index r = {.rank = i->rank};
+    Index r;
+    r.rank = i->rank;
     for (int k = 0; k < i->rank; k++)
         r.at[dims->v[k]] = i->at[k];
     return r;
@@ -18,7 +19,8 @@ static Index permuted(const Node *view, const Index *i)
 
 static Index sliced(const Node *view, const Index *i)
 {
-    Index r = {.rank = i->rank};
+    Index r;
+    r.rank = i->rank;
     for (int k = 0; k < i->rank; k++) {
         const Affine scaled = affine_scale(&i->at[k], view->attrs.slice.step.v[k]);
         r.at[k] = affine_plus(&scaled, view->attrs.slice.start.v[k]);
@@ -38,7 +40,8 @@ static Shape axes_between(const Shape *s, int first, int end)
  * own. */
 Index index_reshape(IndexSpace *s, const Shape *to, const Shape *from, const Index *i)
 {
-    Index r = {.rank = from->rank};
+    Index r;
+    r.rank = from->rank;
     for (int t = 0, f = 0; t < to->rank || f < from->rank;) {
         const int t0 = t, f0 = f;
         int64_t a = t < to->rank ? to->dim[t++] : 1, b = f < from->rank ? from->dim[f++] : 1;
@@ -49,7 +52,8 @@ Index index_reshape(IndexSpace *s, const Shape *to, const Shape *from, const Ind
                 b *= from->dim[f++];
         }
         const Shape outer = axes_between(to, t0, t), inner = axes_between(from, f0, f);
-        Index part = {.rank = t - t0};
+        Index part;
+        part.rank = t - t0;
         for (int k = t0; k < t; k++)
             part.at[k - t0] = i->at[k];
         part = index_unflatten(s, &inner, NULL, index_flatten(s, &outer, &part));
@@ -65,7 +69,8 @@ static Index windowed(const Node *view, const Index *i)
     const int rank = view->in[0]->type.shape.rank;
     int tap[MAX_RANK];
     const int taps = window_taps(a, rank, tap);
-    Index r = {.rank = rank};
+    Index r;
+    r.rank = rank;
     for (int k = 0; k < rank; k++) {
         const Affine along = affine_scale(&i->at[taps + k], a->window.step.v[k]);
         r.at[k] = affine_plus(&along, a->window.start.v[k]);
@@ -159,7 +164,7 @@ static void read_unwindow(IndexSpace *s, const Node *n, const Index *i, Reading 
     const int rank = a->window.size.n;
     int tap[MAX_RANK];
     const int taps = window_taps(a, rank, tap);
-    out->at = *i;
+    index_copy(&out->at, i);
     for (int k = 0; k < rank; k++) {
         Affine from = affine_plus(&i->at[taps + k], -a->window.start.v[k]);
         if (tap[k] >= 0) {
@@ -185,7 +190,7 @@ static void read_indexed(const Reader *r, const Node *n, int k, const Index *i, 
         return;
     case INDEX_GATHER: {
         const int64_t dim = n->attrs.axis.dim;
-        out->at = *i;
+        index_copy(&out->at, i);
         out->at.at[dim] =
             r->value_as_index(r->client, n->in[1], i, n->in[0]->type.shape.dim[dim]);
         return;
@@ -212,7 +217,9 @@ static void read_reduced(const Node *n, const Index *i, Reading *out)
     out->at.rank = n->in[0]->type.shape.rank;
     for (int k = 0, result = 0; k < out->at.rank; k++) {
         const bool gone = reduced >> k & 1;
-        out->at.at[k] = gone ? affine_const(0) : i->at[result];
+        out->at.at[k].base = out->at.at[k].n = 0;
+        if (!gone)
+            affine_copy(&out->at.at[k], &i->at[result]);
         result += !gone || n->attrs.axes.keepdim;
     }
 }
@@ -245,7 +252,7 @@ void node_read(const Reader *r, const Node *n, int k, const Index *i, Reading *o
     out->outside = 0;
     switch (op_info(n->op)->kind) {
     case KIND_EXPR:
-        out->at = index_broadcast(&n->in[k]->type.shape, i);
+        index_broadcast_to(&out->at, &n->in[k]->type.shape, i);
         return;
     case KIND_VIEW:
         out->at = index_view(r->space, n, i);
@@ -257,7 +264,7 @@ void node_read(const Reader *r, const Node *n, int k, const Index *i, Reading *o
         read_reduced(n, i, out);
         return;
     case KIND_SCATTER: /* before anything is added */
-        out->at = *i;
+        index_copy(&out->at, i);
         return;
     case KIND_LEAF:
     case KIND_CONTRACT:
@@ -291,7 +298,8 @@ Node *base_of_views(const Node *n)
 
 Index index_of_axes(IndexSpace *s, const Shape *shape, int *var)
 {
-    Index i = {.rank = shape->rank};
+    Index i;
+    i.rank = shape->rank;
     for (int k = 0; k < i.rank; k++) {
         var[k] = index_var(s, AFFINE_VAR_LOOP, 0, shape->dim[k] - 1, false);
         i.at[k] = shape->dim[k] == 1 ? affine_const(0) : affine_var(var[k]);

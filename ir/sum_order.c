@@ -1,6 +1,7 @@
 /* The levels of a reduction: one place that knows the rule. */
 #include "ir/sum_order.h"
 
+#include "ir/reading.h"
 #include "ir/reduction.h"
 
 static int last_long_axis(const Shape *s)
@@ -31,16 +32,13 @@ static int partials_of(const Node *reduce, bool inner)
 SumOrder sum_order(const Node *reduce)
 {
     const Shape *from = &reduce->in[0]->type.shape;
-    const IntList *dims = &reduce->attrs.axes.dims;
-    bool reduced[MAX_RANK + 1] = {0};
-    for (int k = 0; k < dims->n; k++)
-        reduced[dims->v[k]] = true;
+    const unsigned reduced = reduced_axes(reduce);
     const int last = last_long_axis(from);
-    SumOrder o = {.inner = last >= 0 && reduced[last], .lane_axis = last};
+    SumOrder o = {.inner = last >= 0 && reduced >> last & 1, .lane_axis = last};
     for (int k = 0; k <= last; k++) {
         const int64_t extent = from->dim[k];
         SumLevel l = {.axis = k, .lanes = o.inner && k == last, .whole = extent};
-        if (!reduced[k] || extent == 1)
+        if (!(reduced >> k & 1) || extent == 1)
             continue;
         if (l.lanes) {
             l.whole = extent / SUM_LANES;

@@ -68,11 +68,10 @@ static void give_back(Emit *e, Reading *r)
     e->held = held;
 }
 
-/* Not inlined: the copy that it makes would be on the stack of who goes deeper. */
-static __attribute__((noinline)) Reading *hold_broadcast(Emit *e, const Node *n, const Index *i)
+static Reading *hold_broadcast(Emit *e, const Node *n, const Index *i)
 {
     Reading *r = take_reading(e);
-    r->at = index_broadcast(&n->type.shape, i);
+    index_broadcast_to(&r->at, &n->type.shape, i);
     return r;
 }
 

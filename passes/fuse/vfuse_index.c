@@ -53,10 +53,9 @@ bool reduces_inner(const Node *reduce)
     int last = s->rank - 1;
     while (last > 0 && s->dim[last] == 1)
         last--;
-    for (int i = 0; i < reduce->attrs.axes.dims.n; i++)
-        if (reduce->attrs.axes.dims.v[i] == last)
-            return true;
-    return s->rank == 0 || s->dim[last] == 1; /* one element: in no loop at all */
+    if (last < 0 || s->dim[last] == 1) /* one element: in no loop at all */
+        return true;
+    return reduced_axes(reduce) >> last & 1;
 }
 
 bool mask_is_prefix(unsigned mask, const Shape *space, const int *order)
@@ -191,8 +190,9 @@ static __attribute__((noinline)) Node *place_operand(const Node *n, int k, const
 {
     ReadPlace r;
     const Reader reader = {&r.space, value_as_index, &r};
-    Index i = {.rank = n->type.shape.rank};
+    Index i;
     Reading read;
+    i.rank = n->type.shape.rank;
     r.node = n;
     r.place = p;
     r.index = NULL;

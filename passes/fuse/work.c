@@ -235,7 +235,7 @@ static void ask(Count *c, const Node *n, const Index *i, const Guard *guard)
         return;
     note_depth(c, n);
     Index *at = arena_alloc(c->arena, sizeof *at);
-    *at = index_broadcast(&n->type.shape, i);
+    index_broadcast_to(at, &n->type.shape, i);
     Evaluation e = {.at = at,
                     .hash = index_hash(at),
                     .level = level_of_index(c, at),

@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "ir/reading.h"
 #include "ir/shape.h"
 
 /* v, which has the reduction's result shape, with the reduced axes put back as extents of 1. */
@@ -24,16 +25,13 @@ void grad_sum(Adjoint *c)
                     build_expand(c->b, with_reduced_axes(c, c->g), &c->in[0]->type.shape));
 }
 
-/* The row-major number of each element of x among those along dims: i64, broadcasting to x's
+/* The row-major number of each element of x among the reduced axes: i64, broadcasting to x's
  * shape. */
-static Node *number_along(Adjoint *c, const Shape *x, const IntList *dims)
+static Node *number_along(Adjoint *c, const Shape *x, unsigned reduced)
 {
     Node *number = NULL;
     for (int d = 0; d < x->rank; d++) {
-        bool reduced = false;
-        for (int i = 0; i < dims->n; i++)
-            reduced |= dims->v[i] == d;
-        if (!reduced)
+        if (!(reduced >> d & 1))
             continue;
         Shape line = {.rank = x->rank};
         for (int i = 0; i < x->rank; i++)
@@ -62,7 +60,7 @@ void grad_redmax(Adjoint *c)
     }
     Node *key = c->y->op == OP_REDMAX ? x : build1(c->b, OP_NEG, x);
     Node *first = build_reduce(c->b, OP_ARGMAX, key, dims->n, dims->v, true);
-    Node *hit = build2(c->b, OP_EQ, number_along(c, &x->type.shape, dims), first);
+    Node *hit = build2(c->b, OP_EQ, number_along(c, &x->type.shape, reduced_axes(c->y)), first);
     adjoint_add(c, 0, build3(c->b, OP_WHERE, hit, g, adjoint_const(c, 0)));
 }
 

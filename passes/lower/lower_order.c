@@ -211,18 +211,16 @@ static bool renumbers(const Node *n, const IntList *order)
 
 Node *reduce_in_order(Builder *b, Node *n, const IntList *order)
 {
-    const IntList *dims = &n->attrs.axes.dims;
+    const unsigned reduced = reduced_axes(n);
     int64_t moved[MAX_RANK], back[MAX_RANK], kept[MAX_RANK];
     int n_moved = 0, n_kept = 0;
     if (order->n == 0 || renumbers(n, order))
         return n;
     for (int i = 0; i < order->n; i++) {
-        bool reduced = false;
-        for (int k = 0; k < dims->n; k++)
-            reduced |= dims->v[k] == order->v[i];
-        if (reduced)
+        const bool gone = reduced >> order->v[i] & 1;
+        if (gone)
             moved[n_moved++] = i;
-        if (!reduced || n->attrs.axes.keepdim)
+        if (!gone || n->attrs.axes.keepdim)
             kept[n_kept++] = order->v[i];
     }
     /* kept[i]: the operand's axis that axis i of the new result is; back: where each goes. */
