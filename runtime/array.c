@@ -3,7 +3,6 @@
  * hftac_close takes a half-built array, so that hftac_open has one way out. */
 #include "runtime/array.h"
 #include "runtime/door.h"
-#include "runtime/pool.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -323,7 +322,6 @@ static hftac_status build(hftac_array *a, const char *path, const hftac_options 
     if (s)
         return s;
     a->n = o->models ? o->models : (int32_t)a->m->info->n_models;
-    const int32_t wanted = o->threads ? o->threads : hft_cpu_count();
     a->path = strdup(path);
     if (!a->path)
         return hft_fail_memory("a path", strlen(path));
@@ -339,7 +337,7 @@ static hftac_status build(hftac_array *a, const char *path, const hftac_options 
                                        .path = a->path,
                                        .control = &a->control,
                                        .models = a->n,
-                                       .threads = wanted},
+                                       .threads = o->threads},
                         &a->device);
     return s ? s : describe_device(a);
 }

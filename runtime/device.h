@@ -59,12 +59,17 @@ typedef struct Device {
 } Device;
 
 typedef struct DeviceSetup {
-    const Model *model; /* lives longer than the device, as the control does */
-    const char *path;   /* of the model.so, for messages */
+    /* Lives longer than the device, as the control does. */
+    const Model *model;
+    /* Of the model.so, for messages. */
+    const char *path;
     const Control *control;
-    int32_t models;  /* slots in use */
-    int32_t threads; /* at most so many of the host's CPUs */
-    int32_t number;  /* of several devices of the kind: the N of "cuda:N"; 0 if not said */
+    /* Slots in use. */
+    int32_t models;
+    /* At most so many threads of the host; 0: as many as this process may use CPUs. */
+    int32_t threads;
+    /* Of several devices of the kind: the N of "cuda:N"; 0 if not said. */
+    int32_t number;
 } DeviceSetup;
 
 /* Host memory that has the same bytes whenever it is given under the same number, so that a

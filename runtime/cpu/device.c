@@ -194,7 +194,8 @@ static hftac_status open_device(const DeviceSetup *setup, Device **out)
         return hft_fail_memory("a device", sizeof *c);
     c->device.kind = &hft_cpu_device;
     c->device.runs_kept = 1;
-    c->device.threads = setup->threads < setup->models ? setup->threads : setup->models;
+    const int32_t threads = setup->threads ? setup->threads : hft_cpu_count();
+    c->device.threads = threads < setup->models ? threads : setup->models;
     c->m = setup->model;
     c->models = setup->models;
     hftac_status s = HFTAC_MEMORY;
