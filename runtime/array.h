@@ -11,7 +11,7 @@
 #include "runtime/device.h"
 #include "runtime/error.h"
 #include "runtime/hftac.h"
-#include "runtime/image.h"
+#include "runtime/model/image.h"
 
 /* A result that becomes a metric's value. */
 typedef struct ResultRef {

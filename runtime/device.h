@@ -29,7 +29,7 @@
 #include <stdbool.h>
 
 #include "runtime/hftac.h"
-#include "runtime/model.h"
+#include "runtime/model/model.h"
 
 typedef struct DeviceKind DeviceKind;
 

@@ -28,8 +28,12 @@ table='
     codegen/cpu          ir ir/support codegen runtime/model_abi.h
     codegen/cuda         ir ir/support codegen runtime/model_abi.h
     codegen              ir ir/support runtime/model_abi.h
-    runtime/cpu          runtime
-    runtime
+    runtime/files        runtime/hftac.h runtime/error.h runtime/plain.h runtime/open_file.h
+    runtime/model        runtime/hftac.h runtime/error.h runtime/plain.h runtime/open_file.h runtime/model_abi.h
+    runtime              runtime/model
+    runtime/cpu          runtime runtime/model
+    runtime/data         runtime runtime/files
+    runtime/weights      runtime runtime/files
 '
 
 # "FILE INCLUDED" for each project header that a source file includes.
@@ -96,6 +100,8 @@ if [ "${2:-}" = --self-test ]; then
     plant passes/fuse/memory.c '#include "passes/plan/plan_build.h"' 'memory.c includes'
     plant codegen/cuda/print.c '#include "codegen/cpu/emit.h"' 'print.c includes'
     plant runtime/step.c '#include "runtime/cpu/device.h"' 'step.c includes'
+    plant runtime/weights/save.c '#include "runtime/cpu/device.h"' 'save.c includes'
+    plant runtime/files/st_read.c '#include "runtime/array.h"' 'st_read.c includes'
     plant ir/type.h '#include "ir/graph.h"' 'circle'
     plant codegen/cuda/print.c '#include <llvm-c/Core.h>' 'LLVM'
     plant runtime/step.c '#include <cuda.h>' 'CUDA'

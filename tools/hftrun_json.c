@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/json_text.h"
+#include "runtime/files/json_text.h"
 
 void json_put(json_t **object, const char *key, json_t *value)
 {

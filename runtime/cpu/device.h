@@ -2,8 +2,8 @@
 #ifndef HFTAC_RUNTIME_CPU_DEVICE_H
 #define HFTAC_RUNTIME_CPU_DEVICE_H
 
+#include "runtime/cpu/pool.h"
 #include "runtime/device.h"
-#include "runtime/pool.h"
 
 /* The runs of consecutive models that each worker computes: worker t has runs first[t] ..
  * first[t + 1] - 1. */

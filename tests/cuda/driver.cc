@@ -12,7 +12,7 @@
 #include CUDA_TEXT
 
 extern "C" {
-#include "runtime/image.h"
+#include "runtime/model/image.h"
 }
 
 struct Device {

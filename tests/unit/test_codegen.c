@@ -10,7 +10,7 @@
 #include "ir/index.h"
 #include "ir/print.h"
 #include "ir/read.h"
-#include "runtime/image.h"
+#include "runtime/model/image.h"
 #include "tests/unit/handplan.h"
 #include "tests/unit/ref.h"
 

@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "runtime/array.h"
-#include "runtime/data.h"
+#include "runtime/data/data.h"
 
 enum {
     MODELS = 4,

@@ -4,7 +4,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "runtime/safetensors.h"
+#include "runtime/files/safetensors.h"
 #include "tests/unit/runtime_test.h"
 
 void write_st(const char *path, const char *header, size_t n)
