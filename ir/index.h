@@ -1,13 +1,14 @@
-/* Affine index algebra, shared by the plan and the back ends: which element of an operand does
- * element i of a result read?
+/* Indices as affine forms, for everything that has to know which element of a value is meant: the
+ * reading rule (ir/reading.h), and with it the planner and the back ends.
  *
- * An index component is c0 + sum coef_k * var_k with known ranges.  A variable is a loop's
- * counter, the lane number of a vectorised loop (AFFINE_LANE), a quotient or remainder that does
- * not resolve (a reshape that splits an axis), or a value that only the running program knows (a
- * gather's index).  So the algebra is closed: a back end only has to know how to compute each
- * variable, and finds strides by looking at coefficients.
+ * A component of an index is c0 + sum coef_k * var_k, and of each variable the range is known.  A
+ * variable is the counter of a loop, the lane number of a vectorised loop (AFFINE_LANE), a
+ * quotient or remainder that ranges do not resolve (of a reshape that splits an axis), or a value
+ * that only the running program knows (a gather's index).  So sums, multiples, quotients and
+ * remainders of forms are forms again: a client only has to know how to compute each variable,
+ * and strides are coefficients.
  *
- * A vectorised axis is written  W * block + LANE.  Variables are numbers into an IndexSpace. */
+ * A vectorised axis is W * block + lane.  Variables are numbers into an IndexSpace. */
 #ifndef HFTAC_IR_INDEX_H
 #define HFTAC_IR_INDEX_H
 

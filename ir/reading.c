@@ -277,23 +277,31 @@ void node_read(const Reader *r, const Node *n, int k, const Index *i, Reading *o
 
 /* ---- through views ---- */
 
-const Node *read_through_views(IndexSpace *s, const Node *n, ReadFromMemory *in_memory,
-                               const void *context, Index *i)
+Node *read_through_views(IndexSpace *s, const Node *n, ReadFromMemory *in_memory,
+                         const void *context, Index *i)
 {
-    while (!in_memory(context, n)) {
-        if (op_info(n->op)->kind != KIND_VIEW)
-            return NULL;
-        *i = index_view(s, n, i);
+    while (op_info(n->op)->kind == KIND_VIEW && !in_memory(context, n)) {
+        if (i)
+            *i = index_view(s, n, i);
         n = n->in[0];
     }
-    return n;
+    return (Node *)n; /* of the caller's graph */
+}
+
+bool node_is_layout(const Node *n)
+{
+    return op_info(n->op)->kind == KIND_VIEW && op_info(n->op)->data == VIEW_LAYOUT;
+}
+
+static bool is_layout(const void *context, const Node *n)
+{
+    (void)context;
+    return node_is_layout(n);
 }
 
 Node *base_of_views(const Node *n)
 {
-    while (op_info(n->op)->kind == KIND_VIEW && op_info(n->op)->data != VIEW_LAYOUT)
-        n = n->in[0];
-    return (Node *)n; /* of the caller's graph */
+    return read_through_views(NULL, n, is_layout, NULL, NULL);
 }
 
 Index index_of_axes(IndexSpace *s, const Shape *shape, int *var)

@@ -76,12 +76,13 @@ Index index_reshape(IndexSpace *s, const Shape *to, const Shape *from, const Ind
 
 typedef bool ReadFromMemory(const void *context, const Node *n);
 
-/* Through views: the first value from n on that `in_memory` says is stored, with *i, an index of
- * n, made one of that value; NULL if something that is neither stored nor a view comes first. */
-const Node *read_through_views(IndexSpace *s, const Node *n, ReadFromMemory *in_memory,
-                               const void *context, Index *i);
-/* What n is a view of: the first value from n on that is no view, or is stored in an order of its
- * own (LAYOUT). */
+/* Through views: the first value from n on that is no view, or that `in_memory` says is stored.
+ * *i, an index of n, is made one of that value; it may be NULL, and then s too. */
+Node *read_through_views(IndexSpace *s, const Node *n, ReadFromMemory *in_memory,
+                         const void *context, Index *i);
+/* A view that is stored: in an order of axes of its own. */
+bool node_is_layout(const Node *n);
+/* What n is a view of: through all views but those. */
 Node *base_of_views(const Node *n);
 /* An index that is one new variable along each axis longer than 1; var[k]: that of axis k. */
 Index index_of_axes(IndexSpace *s, const Shape *shape, int *var);

@@ -8,7 +8,7 @@
 IntList stored_order(const Module *m, const Node *n)
 {
     const OpInfo *info = op_info(n->op);
-    if (info->kind == KIND_VIEW && info->data == VIEW_LAYOUT)
+    if (node_is_layout(n))
         return n->attrs.perm.dims;
     if (info->kind == KIND_LEAF && info->data == LEAF_STATE) {
         const State *s = module_state(m, n->attrs.leaf.name);

@@ -1,8 +1,9 @@
-/* Where values lie: strides by axis, in elements.
+/* How values lie in memory: the distance between neighbours along each axis, in elements.  For
+ * lower, which chooses orders, and for the planner, which gives values their places.
  *
- * A state is stored by its `layout`, a LAYOUT by its perm.dims, every other value by its node's
- * `order`, if it is stored; a view of a stored value is read through its map where that gives
- * strides. */
+ * A state is stored in the order of its `layout`, a LAYOUT in that of its perm.dims, every other
+ * value that is stored in its node's `order`.  A view of a stored value is read where that lies,
+ * if strides say where its elements are. */
 #ifndef HFTAC_IR_STRIDES_H
 #define HFTAC_IR_STRIDES_H
 

@@ -36,7 +36,7 @@ struct Memo {
     MemoEntry *bucket[MEMO_BUCKETS];
 };
 
-/* A condition under which what is evaluated now is read. */
+/* What is evaluated now is needed only where this holds. */
 typedef struct Guard Guard;
 struct Guard {
     Guard *up;

@@ -183,9 +183,9 @@ bool emit_operand_view(Emit *e, const Node *n, const Buffer **buffer, int64_t *s
     int var[MAX_RANK];
     Index i = index_of_axes(&e->space, &n->type.shape, var);
     n = read_through_views(&e->space, n, kernel_reads, &kernel, &i);
-    if (!n)
-        return false;
     *buffer = emit_readable(e, n);
+    if (!*buffer)
+        return false;
     const Affine at = index_offset(&e->space, &(*buffer)->shape, (*buffer)->stride, &i);
     return affine_strides(at, rank, var, stride, offset);
 }

@@ -96,7 +96,7 @@ static const Buffer *buffer_below_views(Cuda *c, const Node *n, int64_t *stride,
     int var[MAX_RANK];
     Index i = index_of_axes(&c->space, &n->type.shape, var);
     const Node *base = read_through_views(&c->space, n, in_memory, c->entry, &i);
-    if (!base)
+    if (!in_memory(c->entry, base))
         return NULL;
     const Buffer *b = c->entry->buffer[base->id];
     const Affine at = index_offset(&c->space, &b->shape, b->stride, &i);

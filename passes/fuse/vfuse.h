@@ -60,7 +60,6 @@ bool leaf_in_memory(const Node *n);
 bool node_is_leaf(const Node *n);
 bool node_is_splat(const Node *n);
 OpKind node_kind(const Node *n);
-bool node_is_layout(const Node *n);
 
 /* One store of a group: to NULL: the place of the value itself, which is found when all is
  * merged. */

@@ -43,16 +43,16 @@ static void count_users(Fuse *f)
     }
 }
 
-static bool in_memory(const Fuse *f, const Node *n)
+static bool in_memory(const void *fuse, const Node *n)
 {
+    const Fuse *f = fuse;
     return f->stored[n->id] || leaf_in_memory(n);
 }
 
 /* Stores the value that a chain of views shows. */
 static void store_base(Fuse *f, Node *n)
 {
-    while (node_kind(n) == KIND_VIEW && !in_memory(f, n))
-        n = n->in[0];
+    n = read_through_views(NULL, n, in_memory, f, NULL);
     if (leaf_in_memory(n))
         return;
     f->stored[n->id] = true;

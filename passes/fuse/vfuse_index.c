@@ -34,11 +34,6 @@ bool leaf_in_memory(const Node *n)
     return node_is_leaf(n) && !node_is_splat(n);
 }
 
-bool node_is_layout(const Node *n)
-{
-    return node_kind(n) == KIND_VIEW && op_info(n->op)->data == VIEW_LAYOUT;
-}
-
 unsigned visit_mask(const Visit *v)
 {
     unsigned mask = 0;
@@ -72,23 +67,23 @@ bool mask_is_prefix(unsigned mask, const Shape *space, const int *order)
     return true;
 }
 
-typedef struct Walk {
+typedef struct KernelVisit {
     VisitList *list;
     Arena *arena;
     ReadFromMemory *external;
     const void *context;
-} Walk;
+} KernelVisit;
 
-/* Where a node is read. */
-typedef struct Place {
+/* The loops that the index at which a node is read depends on, as in Visit. */
+typedef struct LoopSets {
     uint16_t component[MAX_RANK];
     uint16_t outer;
     bool exact;
-} Place;
+} LoopSets;
 
-static void walk(Walk *w, Node *n, const Place *p);
+static void walk(KernelVisit *w, Node *n, const LoopSets *p);
 
-static bool seen(const Walk *w, const Node *n, const Place *p)
+static bool seen(const KernelVisit *w, const Node *n, const LoopSets *p)
 {
     for (int i = w->list->first[n->id]; i >= 0; i = w->list->v[i].next) {
         const Visit *v = &w->list->v[i];
@@ -99,7 +94,7 @@ static bool seen(const Walk *w, const Node *n, const Place *p)
     return false;
 }
 
-static void add_visit(Walk *w, Node *n, const Place *p, bool external)
+static void add_visit(KernelVisit *w, Node *n, const LoopSets *p, bool external)
 {
     VisitList *l = w->list;
     if (l->n == l->cap)
@@ -114,7 +109,7 @@ static void add_visit(Walk *w, Node *n, const Place *p, bool external)
     l->first[n->id] = l->n++;
 }
 
-static uint16_t all_of(const Place *p, int rank)
+static uint16_t all_of(const LoopSets *p, int rank)
 {
     uint16_t all = 0;
     for (int i = 0; i < rank; i++)
@@ -124,17 +119,17 @@ static uint16_t all_of(const Place *p, int rank)
 
 /* ---- one reading ---- */
 
-typedef struct ReadPlace {
+typedef struct ReadSets {
     const Node *node;
-    const Place *place;
+    const LoopSets *sets;
     IndexSpace space;
     AffineVar var[READ_MOST_VARS];
     uint16_t set[READ_MOST_VARS]; /* by variable; of quotients and remainders: not used */
     Node *index;                  /* whose value is an index, read at ... */
-    Place index_place;
-} ReadPlace;
+    LoopSets index_sets;
+} ReadSets;
 
-static Affine var_of_set(ReadPlace *r, int64_t extent, uint16_t set)
+static Affine var_of_set(ReadSets *r, int64_t extent, uint16_t set)
 {
     if (!set)
         return affine_const(0);
@@ -143,7 +138,7 @@ static Affine var_of_set(ReadPlace *r, int64_t extent, uint16_t set)
     return affine_var(var);
 }
 
-static uint16_t set_of(const ReadPlace *r, const Affine *a)
+static uint16_t set_of(const ReadSets *r, const Affine *a)
 {
     uint16_t set = 0;
     for (int i = 0; i < a->n; i++) {
@@ -153,67 +148,68 @@ static uint16_t set_of(const ReadPlace *r, const Affine *a)
     return set;
 }
 
-/* Place of an operand that is read at `at`, where the node is read at i. */
-static Place place_at(const ReadPlace *r, const Node *operand, const Index *at, const Index *i)
+/* Of an operand that is read at `at`, where the node is read at i. */
+static LoopSets sets_at(const ReadSets *r, const Node *operand, const Index *at, const Index *i)
 {
-    Place p = {.outer = r->place->outer,
-               .exact = r->place->exact && index_equal(at, i) &&
-                        shape_equal(&operand->type.shape, &r->node->type.shape)};
+    LoopSets p = {.outer = r->sets->outer,
+                  .exact = r->sets->exact && index_equal(at, i) &&
+                           shape_equal(&operand->type.shape, &r->node->type.shape)};
     for (int k = 0; k < at->rank; k++)
         p.component[k] = set_of(r, &at->at[k]);
     return p;
 }
 
-static Affine value_as_index(void *read_place, Node *index, const Index *at, int64_t extent)
+static Affine value_as_index(void *read_sets, Node *index, const Index *at, int64_t extent)
 {
-    ReadPlace *r = read_place;
+    ReadSets *r = read_sets;
     r->index = index;
-    r->index_place = place_at(r, index, at, at);
-    return var_of_set(r, extent, all_of(&r->index_place, at->rank));
+    r->index_sets = sets_at(r, index, at, at);
+    return var_of_set(r, extent, all_of(&r->index_sets, at->rank));
 }
 
 /* The loops of a reduction: inside them what the result's index depends on stays the same. */
-static void place_reduced(ReadPlace *r, Index *at, Place *p)
+static void reduced_sets(ReadSets *r, Index *at, LoopSets *p)
 {
     const unsigned reduced = reduced_axes(r->node);
     p->exact = false;
-    p->outer = (uint16_t)(all_of(r->place, r->node->type.shape.rank) | VISIT_REDUCED);
+    p->outer = (uint16_t)(all_of(r->sets, r->node->type.shape.rank) | VISIT_REDUCED);
     for (int k = 0; k < at->rank; k++)
         if (reduced >> k & 1)
             p->component[k] = r->node->in[0]->type.shape.dim[k] > 1 ? VISIT_REDUCED : 0;
 }
 
-/* The place of operand k; the node whose value is an index for it, and its place; or NULL.  Not
- * inlined: what it needs would be on the stack of who goes deeper. */
-static __attribute__((noinline)) Node *place_operand(const Node *n, int k, const Place *p,
-                                                     Place *operand, Place *index)
+/* The sets of operand k, where node n has the sets p.  If the value of another operand is an index
+ * for it, returns that one, with its sets; else NULL.  Not inlined: its variables are large, and
+ * would be on the stack of the whole walk. */
+static __attribute__((noinline)) Node *operand_sets(const Node *n, int k, const LoopSets *p,
+                                                    LoopSets *operand, LoopSets *index)
 {
-    ReadPlace r;
+    ReadSets r;
     const Reader reader = {&r.space, value_as_index, &r};
     Index i;
     Reading read;
     i.rank = n->type.shape.rank;
     r.node = n;
-    r.place = p;
+    r.sets = p;
     r.index = NULL;
     index_space_init_fixed(&r.space, r.var, READ_MOST_VARS);
     for (int d = 0; d < i.rank; d++)
         i.at[d] = var_of_set(&r, n->type.shape.dim[d], p->component[d]);
     node_read(&reader, n, k, &i, &read);
-    *operand = place_at(&r, n->in[k], &read.at, &i);
+    *operand = sets_at(&r, n->in[k], &read.at, &i);
     if (node_kind(n) == KIND_REDUCE)
-        place_reduced(&r, &read.at, operand);
+        reduced_sets(&r, &read.at, operand);
     if (r.index)
-        *index = r.index_place;
+        *index = r.index_sets;
     return r.index;
 }
 
 /* ---- the walk ---- */
 
-/* Operands that lie in memory, read at indices that are the kernel's own affair. */
-static void walk_direct(Walk *w, Node *n)
+/* Operands that lie in memory and are read in an order of the kernel's own: at no index. */
+static void walk_direct(KernelVisit *w, Node *n)
 {
-    const Place nowhere = {0};
+    const LoopSets nowhere = {0};
     for (int i = node_is_loop(n) ? (int)n->attrs.loop.carried : 0; i < n->n_in; i++) {
         Node *x = n->in[i];
         while (node_kind(x) == KIND_VIEW && !w->external(w->context, x)) {
@@ -226,7 +222,7 @@ static void walk_direct(Walk *w, Node *n)
     }
 }
 
-static void walk_operands(Walk *w, Node *n, const Place *p)
+static void walk_operands(KernelVisit *w, Node *n, const LoopSets *p)
 {
     if (node_is_result(n)) {
         walk(w, n->in[0], p);
@@ -237,15 +233,15 @@ static void walk_operands(Walk *w, Node *n, const Place *p)
         return;
     }
     for (int k = 0; k < node_n_read(n); k++) {
-        Place q, at;
-        Node *index = place_operand(n, k, p, &q, &at);
+        LoopSets q, at;
+        Node *index = operand_sets(n, k, p, &q, &at);
         if (index)
             walk(w, index, &at);
         walk(w, n->in[k], &q);
     }
 }
 
-static void walk(Walk *w, Node *n, const Place *p)
+static void walk(KernelVisit *w, Node *n, const LoopSets *p)
 {
     if (seen(w, n, p))
         return;
@@ -266,10 +262,10 @@ void visit_kernel(VisitList *out, Arena *a, const Graph *g, int n_roots, Node *c
     for (int i = 0; i < out->n; i++)
         out->first[out->v[i].node->id] = -1;
     out->n = 0;
-    Walk w = {out, a, external, context};
+    KernelVisit w = {out, a, external, context};
     for (int i = 0; i < n_roots; i++) {
         const Shape *s = &roots[i]->type.shape;
-        Place p = {.exact = shape_equal(s, space)};
+        LoopSets p = {.exact = shape_equal(s, space)};
         for (int k = 0; k < s->rank; k++)
             p.component[k] = (uint16_t)((s->dim[k] > 1) << k);
         walk(&w, roots[i], &p);

@@ -1,18 +1,18 @@
-/* Counting evaluations.
+/* How often a kernel computes each of its values, counted without emitting it.
  *
- * The nest is gone through from its stores to what they read, in descending order of node ids, so
- * that all indices at which a value is asked for are known when its operands are looked at, and
- * nothing recurses.  Indices are the affine forms that the back ends use.  One loop stands for a
- * vectorised axis: lanes are elements.
+ * The count goes from a kernel's stores to what they read, in descending order of node ids: so all
+ * indices at which a value is asked for are known when its operands are looked at, and nothing
+ * recurses.  Indices are the affine forms that the back ends use, and operands are read by the
+ * rule that they use (ir/reading.h); a variable is a loop with its number of rounds.  One loop
+ * stands for a vectorised axis, as its lanes are elements.
  *
  * What is too often?
- *   a reduction   above once per element: its loops would run again
- *   an expression above WORK_TIMES per element; what costs no more than WORK_SPREAD to compute
- *   from memory may also be
- *                 computed WORK_ROUND_TIMES in each round of the nest's loops, as a load costs
- *                 about as much
- *   Over all kernels of an entry the same holds of reductions, and of expressions that cost more
- *   than WORK_CHEAP. */
+ *   a reduction    more than once per element, as its loops would run again
+ *   an expression  more than WORK_TIMES per element; one that costs no more than WORK_SPREAD to
+ *                  compute from memory may also be computed WORK_ROUND_TIMES in each round of the
+ *                  nest's loops, as a load costs about as much
+ * Over all kernels of an entry the same holds of reductions, and of expressions that cost more
+ * than WORK_CHEAP. */
 #include "passes/fuse/work.h"
 
 #include <string.h>
@@ -20,10 +20,10 @@
 #include "ir/reading.h"
 #include "ir/shape.h"
 
-/* No plan needs one value at more. */
 enum {
-    MOST_INDICES = 64
+    MOST_INDICES = 64 /* of one value; no plan needs more */
 };
+/* In units of scalars.def. */
 enum {
     COST_RANDOM = 40,
     COST_GATHER = 4,

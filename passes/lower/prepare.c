@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "ir/loop.h"
+#include "ir/reading.h"
 #include "ir/reduction.h"
 #include "ir/shape.h"
 #include "passes/lower/lower.h"
@@ -20,11 +21,6 @@
 static bool is_state(const Node *n)
 {
     return op_info(n->op)->kind == KIND_LEAF && op_info(n->op)->data == LEAF_STATE;
-}
-
-static bool is_layout(const Node *n)
-{
-    return op_info(n->op)->kind == KIND_VIEW && op_info(n->op)->data == VIEW_LAYOUT;
 }
 
 static Node *copied(Graph *g, Node *x)
@@ -91,7 +87,7 @@ static CommonOrder common_order(const Node *n, const Module *m, const CommonOrde
                 found = joined_order(&found, &order[n->in[i]->id]);
         return found;
     }
-    if (is_layout(n) || is_state(n))
+    if (node_is_layout(n) || is_state(n))
         own = stored_order(m, n);
     return (CommonOrder){.kind = own.n ? ORDER_ONE : ORDER_MANY, .order = own};
 }
@@ -125,7 +121,7 @@ static bool is_row_major(const Module *m, const Node *n)
     int64_t own[MAX_RANK] = {0}, plain[MAX_RANK] = {0};
     natural_strides(m, n, own);
     shape_strides(&n->type.shape, plain);
-    return kind != KIND_LEAF && kind != KIND_LOOP && !is_layout(n) &&
+    return kind != KIND_LEAF && kind != KIND_LOOP && !node_is_layout(n) &&
            !memcmp(own, plain, (size_t)n->type.shape.rank * sizeof *own);
 }
 
