@@ -105,7 +105,8 @@ static Value reduce(const Call *c, OpCode op, const Value *dim, SrcRange dim_loc
     if (x == NULL || !value_to_bool(e, keep, keep_loc, "keepdim", &keepdim) ||
         !value_to_dims(e, dim, dim_loc, x->type.shape.rank, &n, dims))
         return value_error();
-    if (op == OP_SUM && dtype_class(x->type.dtype) != DTC_REAL)
+    /* As PyTorch: sums and products of integers and of truth values are i64. */
+    if ((op == OP_SUM || op == OP_PROD) && dtype_class(x->type.dtype) != DTC_REAL)
         x = build_cast(&e->b, x, DT_I64);
     if (op == OP_ARGMAX && dim->kind == V_NONE) {
         const Shape flat = shape_of(1, (int64_t[]){shape_count(&x->type.shape)});

@@ -266,7 +266,8 @@ static IdentityRule *const rules[OP_COUNT_] = {
     [OP_CEIL] = rule_idempotent, [OP_WHERE] = rule_where,     [OP_CAST] = rule_cast,
     [OP_RESHAPE] = rule_reshape, [OP_EXPAND] = rule_expand,   [OP_PERMUTE] = rule_permute,
     [OP_SLICE] = rule_slice,     [OP_PAD] = rule_pad,         [OP_REDMAX] = rule_reduce,
-    [OP_REDMIN] = rule_reduce,   [OP_SUM] = rule_reduce,      [OP_ARGMAX] = rule_argmax,
+    [OP_REDMIN] = rule_reduce,   [OP_SUM] = rule_reduce,      [OP_PROD] = rule_reduce,
+    [OP_ARGMAX] = rule_argmax,
 };
 
 /* An expand that the operator's own broadcasting makes superfluous. */

@@ -120,6 +120,8 @@ model M {
 train M { batch N = 4; optimizer SGD(lr = 0.01) }
 """,
     "rearranged": model("loss mean(max(rearrange(h, \"n (a b) -> (n a) b\", a = 2), 0)) + mean(amax(rearrange(h, \"n d -> d n\"), 1))"),
+    "prod over samples": model("loss sum(prod(h, 0)) + sum(prod(reshape(h, [N, 2, 2]), [0, 2]))"),
+    "prod of all": model("loss prod(sigmoid(h)) * count(h)"),
     "einsum over samples": model("loss sum(einsum(\"nd,ne->de\", h, z)) + mean(einsum(\"nd,md->nm\", h, z))"),
 }
 
@@ -140,8 +142,6 @@ REFUSED = {
     "choice by N": model("loss mean(h * (2 if shape(x)[0] == 4 else 1))"),
     "repeat to N": model("s = 0\nrepeat i in 0 .. N {\n s = s + mean(h) * i\n}\nloss s"),
     "a loop over samples": model("s = zeros([4])\nrepeat i in 0 .. 16 {\n s = tanh(s + w[i])\n}\nloss mean(s)".replace("w[i]", "h[i % 4]")),
-    "prod over samples": model("loss sum(prod(h, 0))"),
-    "prod of all": model("loss prod(sigmoid(h))"),
     "window": model("loss mean(max(window(h, 0, 2), 0))"),
     "samples moved inward": model("loss mean(max(reshape(h, [2, N * 2]), 1))"),
     "samples mixed": model("loss mean(max(reshape(transpose(h, 0, 1), [N, 4]), 0))"),

@@ -19,7 +19,6 @@ static const struct {
      "may_matter below above is_zero check_padding_idx check_kind check_range has_axes "
      "shared_extreme "
      "sharing all_dims without_dims sqrt_flat "
-     "prod_along "
      "masked_dropout dropout_channels class_numbers is_class class_matches below_zero "
      "reduce_loss class_targets "
      "class_loss soft_cross_entropy along vector pair_loss per_channel batch_axes values_of "

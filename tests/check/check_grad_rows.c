@@ -55,6 +55,7 @@ static const Row rows[] = {
     {OP_PAD, make_padded_rows, -1, 1, 0},
     {OP_GATHER, make_gather, -1, 1, 0},
     {OP_SUM, make_reduce, -1, 1, 0},
+    {OP_PROD, make_reduce, 0.6, 1.5, 0},
     {OP_REDMAX, make_reduce, -1, 1, 0},
     {OP_REDMIN, make_reduce, -1, 1, 0},
     {OP_EINSUM, make_einsum, -1, 1, 0},

@@ -63,6 +63,7 @@ typedef struct Sum {
     int rank;
     int64_t dim[4];
     bool reduced[4], single; /* single: float */
+    bool product;            /* multiplies, from 1, where a sum adds, from 0 */
     const double *operand;   /* row-major */
     bool inner;
     int last;
@@ -77,17 +78,31 @@ static double rounded(const Sum *s, double v)
     return s->single ? (double)f : v;
 }
 
+static double joined(const Sum *s, double a, double b)
+{
+    return rounded(s, s->product ? a * b : a + b);
+}
+
+/* What changes nothing. */
+static Item neutral(const Sum *s)
+{
+    Item item;
+    for (int l = 0; l < LANES; l++)
+        item.lane[l] = s->product ? 1 : 0;
+    return item;
+}
+
 static Item plus(const Sum *s, Item a, const Item *b)
 {
     for (int l = 0; l < LANES; l++)
-        a.lane[l] = rounded(s, a.lane[l] + b->lane[l]);
+        a.lane[l] = joined(s, a.lane[l], b->lane[l]);
     return a;
 }
 
 /* The item that starts at s->at: up to 16 elements along the last axis, or one. */
 static Item item_at(const Sum *s)
 {
-    Item item = {{0}};
+    Item item = neutral(s);
     int64_t first = 0;
     for (int k = 0; k < s->rank; k++)
         first = first * s->dim[k] + s->at[k];
@@ -125,7 +140,7 @@ static Item fold(const Sum *s, Item *partial, int n)
             partial[k] = plus(s, partial[k], &partial[k + half]);
     const Item sum = partial[0];
     for (int k = 0; k < 4; k++)
-        partial[k] = (Item){{0}};
+        partial[k] = neutral(s);
     return sum;
 }
 
@@ -138,7 +153,9 @@ static Item level_sum(Sum *s, int level)
     const bool many = level == s->n_levels - 1 && whole >= 24;
     const int P = many ? s->single ? 4 : 2 : 1;
     const int64_t rounds = whole / P, blocks = rounds > 16 ? rounds / 16 : 0;
-    Item partial[4] = {{{0}}}, *block = malloc((size_t)(blocks + 1) * sizeof *block);
+    Item partial[4], *block = malloc((size_t)(blocks + 1) * sizeof *block);
+    for (int p = 0; p < 4; p++)
+        partial[p] = neutral(s);
     for (int64_t k = 0; k < all; k++) {
         const Item step = step_of(s, level, k);
         const int p = k < rounds * P ? (int)(k % P) : 0;
@@ -161,11 +178,10 @@ static Item level_sum(Sum *s, int level)
 static double sum_at(Sum *s)
 {
     Item item = s->n_levels ? level_sum(s, 0) : item_at(s);
-    const Item zero = {{0}};
-    item = plus(s, zero, &item);
+    item = plus(s, neutral(s), &item);
     for (int half = s->inner ? LANES / 2 : 0; half >= 1; half /= 2)
         for (int l = 0; l < half; l++)
-            item.lane[l] = rounded(s, item.lane[l] + item.lane[l + half]);
+            item.lane[l] = joined(s, item.lane[l], item.lane[l + half]);
     return item.lane[0];
 }
 
@@ -212,9 +228,11 @@ static int64_t random_dim(void)
     return below(4) ? 1 + below(40) : 1 + below(4) ? 1 + below(700) : 1 + below(30000);
 }
 
-static double value_of(Kind kind)
+/* Of a product: near 1, so that it has a size that can be compared. */
+static double value_of(Kind kind, bool product)
 {
-    const double v = ((double)random_bits() / 4294967296.0 - 0.3) * (below(50) ? 1 : 1000);
+    const double u = (double)random_bits() / 4294967296.0;
+    const double v = product ? 1 + (u - 0.5) / 8 : (u - 0.3) * (below(50) ? 1 : 1000);
     return kind == I64 ? floor(v * 1000) : kind == F32 ? (double)(float)v : v;
 }
 
@@ -223,7 +241,7 @@ static void make_values(Case *c)
     c->values = malloc((size_t)c->count * 8);
     c->operand = malloc((size_t)c->count * sizeof *c->operand);
     for (int64_t i = 0; i < c->count; i++) {
-        const double v = value_of(c->kind);
+        const double v = value_of(c->kind, c->sum.product);
         if (c->kind == F32)
             ((float *)c->values)[i] = (float)v;
         else if (c->kind == F64)
@@ -252,6 +270,7 @@ static Case random_case(void)
     c.n_results = 1;
     for (int k = 0; k < c.sum.rank; k++)
         c.n_results *= c.sum.reduced[k] ? 1 : c.sum.dim[k];
+    c.sum.product = c.kind != I64 && !c.square && below(4) == 0;
     prepare(&c.sum);
     make_values(&c);
     return c;
@@ -262,7 +281,8 @@ static void declare(Source *s, const Case *c, int number)
     add(s, "  input x%d : %s[", number, type_name[c->kind]);
     for (int k = 0; k < c->sum.rank; k++)
         add(s, "%s%lld", k ? ", " : "", (long long)c->sum.dim[k]);
-    add(s, "]\n  output s%d = sum(x%d%s, dim = [", number, number, c->square ? " * x" : "");
+    add(s, "]\n  output s%d = %s(x%d%s, dim = [", number, c->sum.product ? "prod" : "sum",
+        number, c->square ? " * x" : "");
     if (c->square) {
         s->len -= strlen(", dim = [");
         add(s, "%d, dim = [", number);
@@ -312,10 +332,12 @@ static void compare(hftac_array *a, const char *march, Case *c, int number)
         if (v == want && signbit(v) == signbit(want))
             continue;
         expect(false, "%s%s of [%lld %lld %lld %lld] over %d%d%d%d, %s: %.17g, not %.17g",
-               c->square ? "square " : "", type_name[c->kind], (long long)c->sum.dim[0],
-               (long long)c->sum.dim[1], (long long)c->sum.dim[2], (long long)c->sum.dim[3],
-               c->sum.reduced[0], c->sum.reduced[1], c->sum.reduced[2], c->sum.reduced[3],
-               march, v, want);
+               c->sum.product ? "product "
+               : c->square    ? "square "
+                              : "",
+               type_name[c->kind], (long long)c->sum.dim[0], (long long)c->sum.dim[1],
+               (long long)c->sum.dim[2], (long long)c->sum.dim[3], c->sum.reduced[0],
+               c->sum.reduced[1], c->sum.reduced[2], c->sum.reduced[3], march, v, want);
         return;
     }
 }

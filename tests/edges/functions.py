@@ -140,6 +140,9 @@ def reductions():
     case("logsumexp of one", "logsumexp(@x, -1)", lambda x: torch.logsumexp(x, -1), x=REALS.reshape(-1, 1))
     case("prod of all", "prod(@x)", torch.prod, x=T(2.0, 3.0, 0.0, -1.0, 5.0))
     case("prod with two zeros", "prod(@x)", torch.prod, x=T(2.0, 0.0, 0.0, -1.0, 5.0))
+    case("prod with zeros in some rows", "prod(@x, 1)", lambda x: torch.prod(x, 1), x=T(2.0, 3, -1, 0.5, 4, 1.5, 3, 2.0, 0, -1, 0.5, 4, 1.5, 3, 0.0, 3, -1, 0.5, 0, 1.5, 3).reshape(3, 7), settings=dict(signs=False, relative=1e-6))
+    case("prod of a column with a zero", "prod(@x, 0, true)", lambda x: torch.prod(x, 0, True), x=torch.cat([torch.linspace(0.7, 1.4, 20), T(0.0), torch.linspace(-1.3, -0.8, 19)]).reshape(20, 2), settings=dict(relative=1e-5, signs=False))
+    case("prod of integers", "prod(@x, 0) + prod(@z)", lambda x, z: torch.prod(x, 0) + torch.prod(z), x=torch.tensor([[3, -2], [7, 0], [5, 1]]), z=torch.tensor([2, 3], dtype=torch.uint8))
     case("prod of one", "prod(@x, 1, true)", lambda x: torch.prod(x, 1, True), x=REALS.reshape(-1, 1))
     case("cumsum", "cumsum(@x, 0)", lambda x: torch.cumsum(x, 0), x=T(1.0, -0.0, largest, 1.0, inf, 1.0, -inf, 2.0))
     for unbiased in (True, False):

@@ -462,7 +462,10 @@ static void eval_reduce(const Eval *e, const Node *n, double *out)
     const int64_t n_x = shape_count(x), n_out = shape_count(&n->type.shape);
     double *best = arena_array(e->arena, (size_t)n_out, sizeof *best);
     for (int64_t i = 0; i < n_out; i++) {
-        out[i] = reduction == RED_MAX ? -INFINITY : reduction == RED_MIN ? INFINITY : 0;
+        out[i] = reduction == RED_MAX    ? -INFINITY
+                 : reduction == RED_MIN  ? INFINITY
+                 : reduction == RED_PROD ? 1
+                                         : 0;
         best[i] = -INFINITY;
     }
     Shape kept = *x;
@@ -475,6 +478,8 @@ static void eval_reduce(const Eval *e, const Node *n, double *out)
         const int64_t at = broadcast(&kept, x->rank, index);
         if (reduction == RED_SUM) {
             out[at] = partial_sum(e, n, out[at] + v);
+        } else if (reduction == RED_PROD) {
+            out[at] = partial_sum(e, n, out[at] * v);
         } else if (reduction != RED_ARGMAX) {
             out[at] = extreme(out[at], v, reduction == RED_MAX);
         } else if (beats(v, best[at])) {

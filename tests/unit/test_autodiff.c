@@ -248,6 +248,15 @@ static Node *do_sum(Lab *l, Node *p, Node *q)
                   b);
 }
 
+static Node *do_prod(Lab *l, Node *p, Node *q)
+{
+    Node *x = build2(&l->b, OP_MUL, p, q);
+    Node *a = build_reduce(&l->b, OP_PROD, x, 2, (const int64_t[]){2, 0}, false);
+    Node *b = build_reduce(&l->b, OP_PROD, x, 1, (const int64_t[]){1}, true);
+    return build2(&l->b, OP_MUL, build_reshape(&l->b, a, &(Shape){.rank = 3, .dim = {1, 3, 1}}),
+                  b);
+}
+
 static Node *do_redmax(Lab *l, Node *p, Node *q)
 {
     Node *x = build2(&l->b, OP_MUL, p, q);
@@ -394,6 +403,7 @@ static const Case cases[] = {
     {"cumsum", do_cumsum, {2, {3, 4}, {0}}, {0, {0}, {0}}, -1, 1},
     {"window", do_window, {2, {2, 9}, {0}}, {3, {2, 2, 2}, {0}}, -1, 1},
     {"sum", do_sum, {3, {2, 3, 4}, {0}}, {3, {2, 1, 4}, {0}}, -1, 1},
+    {"prod", do_prod, {3, {2, 3, 4}, {0}}, {3, {2, 1, 4}, {0}}, 0.5, 1.5},
     {"max, min", do_redmax, {3, {2, 3, 4}, {0}}, {3, {2, 3, 1}, {0}}, 0.2, 1},
     {"linear", do_linear, {2, {3, 4}, {0}}, {2, {5, 4}, {0}}, -1, 1},
     {"matmul", do_matmul, {3, {2, 3, 4}, {0}}, {3, {2, 4, 5}, {0}}, -1, 1},
