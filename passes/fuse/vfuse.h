@@ -196,8 +196,7 @@ bool order_between(Fuse *f, int a, int b);
 /* Right after order_between said no: b takes a's edges and place in the order too. */
 void order_join(Fuse *f, int a, int b);
 
-/* vfuse_loop.c.  May a loop read the operand where it lies, through its views? */
-bool loop_operand_plain(const Node *operand);
+/* vfuse_loop.c. */
 LoopPlan *loop_plan_new(Fuse *f, const Group *g);
 /* Where a carried value is after the last round; NULL: the result is a stacked one. */
 Buffer *loop_final_place(const LoopPlan *l, const Node *result);

@@ -242,10 +242,8 @@ static void choose_loop(Fuse *f, Node *n)
         end_chain(f, o);
         if (loop_role(n, i) == LOOP_CARRIED)
             choose_output(f, o);
-        else if (loop_operand_plain(o))
-            make_direct(f, o);
         else
-            f->stored[o->id] = true;
+            make_direct(f, o);
     }
 }
 

@@ -42,31 +42,6 @@ static void add_own(const Fuse *f, LoopPlan *l, Buffer *b)
 
 /* ---- in the graph round the loop ---- */
 
-/* Only what this file can address: a buffer through strides. */
-static bool is_plain(const Node *view)
-{
-    switch (op_info(view->op)->data) {
-    case VIEW_RESHAPE:
-    case VIEW_EXPAND:
-    case VIEW_PERMUTE:
-    case VIEW_SLICE:
-    case VIEW_LAYOUT:
-        return true;
-    default:
-        return false;
-    }
-}
-
-bool loop_operand_plain(const Node *operand)
-{
-    while (node_kind(operand) == KIND_VIEW) {
-        if (!is_plain(operand))
-            return false;
-        operand = operand->in[0];
-    }
-    return true;
-}
-
 LoopPlan *loop_plan_new(Fuse *f, const Group *g)
 {
     const Node *loop = g->anchor;

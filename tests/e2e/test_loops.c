@@ -101,6 +101,23 @@ static const Program programs[] = {
      "model M {\n  input x : f32[N, 10, 8]\n  target y : f32[N, 3]\n"
      "  cell = Cell()\n  fc = Linear(3)\n"
      "  out = cell(x) |> dropout(drop) |> fc\n" TAIL},
+    {"windows", /* read where they lie: of an input from its second step on, of a value */
+     "hdl 1\nhyper lr = 0.05 in log(1e-4 .. 1)\nhyper drop = 0 in (0 .. 0.9)\n"
+     "block Cell on (x: [N, L, D]) -> [N, D] {\n"
+     "  v = Param([D, D], init = uniform(-0.4, 0.4))\n"
+     "  gain = Param([D], init = ones())\n"
+     "  w = window(x[:, 1:], 1, 3, 1, 2)\n"
+     "  u = window(x * gain, [1, 2], [2, 3], [1, 2])\n"
+     "  h = zeros([N, D])\n"
+     "  repeat t in reversed(0 .. 5) {\n"
+     "    near = sum(u[:, 1:, :, t, 1:2], dim = (0, 1))\n"
+     "    h = tanh(mean(w[:, :, t], dim = 0) + linear(h, v) + 0.1 * near)\n"
+     "  }\n"
+     "  return h\n"
+     "}\n"
+     "model M {\n  input x : f32[N, 10, 8]\n  target y : f32[N, 3]\n"
+     "  cell = Cell()\n  fc = Linear(3)\n"
+     "  out = cell(x) |> dropout(drop) |> fc\n" TAIL},
     {"shared scan", "hdl 1\nhyper lr = 0.05 in log(1e-4 .. 1)\nhyper drop = 0 in (0 .. 0.9)\n"
                     "model M {\n  input x : f32[N, 10, 8]\n  target y : f32[N, 3]\n"
                     "  m = x[:, 0]\n  top = 0\n"
