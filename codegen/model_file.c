@@ -313,7 +313,7 @@ static uint32_t put_kernel(Writer *w, const Kernel *k, const KernelCode *code)
                              .function = (uint32_t)code->function,
                              .first_place = first,
                              .n_places = (uint32_t)code->n_places,
-                             .n_work = 1,
+                             .n_work = code->n_work,
                              .operations = code->operations,
                              .bytes_read = code->bytes_read,
                              .bytes_written = code->bytes_written};

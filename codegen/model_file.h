@@ -20,6 +20,7 @@ typedef struct PlaceCode {
 typedef struct KernelCode KernelCode;
 struct KernelCode {
     int function; /* its number in the code that runs; not of a loop */
+    int64_t n_work;
     PlaceCode *places;
     int n_places;
     double operations, bytes_read, bytes_written;

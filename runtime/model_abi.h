@@ -85,7 +85,9 @@ typedef struct HftacFrame {
 /* Models lo <= b < hi; for what all models share: called once, with 0, 0. */
 typedef void HftacRegionFn(const HftacFrame *frame, int64_t lo, int64_t hi);
 /* One kernel, for one model: a pointer for each of its places, in their order, and of its work
- * the parts lo <= i < hi out of HftacKernel.n_work.  Kernels that differ only in where their
+ * the parts lo <= i < hi, 0 <= lo < hi <= HftacKernel.n_work.  Parts write different memory, none
+ * reads what another one writes, and each value is computed as in the whole: any cut of the work,
+ * in any order or at the same time, gives the same bits.  Kernels that differ only in where their
  * values lie are one function. */
 typedef void HftacKernelFn(void *const *places, int64_t lo, int64_t hi);
 

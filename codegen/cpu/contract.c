@@ -4,7 +4,10 @@
  * Loops from outside: batch letters and the "n" letters but the vector letter; large blocks of
  * rows; tiles along the vector letter; tiles along the "m" letters.  So a panel of the vector
  * operand, as wide as a tile and as long as the sums, stays in the first level cache while the
- * block's rows, in the second, go by.  Bits do not depend on any of this: see contract_tile.c. */
+ * block's rows, in the second, go by.  Bits do not depend on any of this: see contract_tile.c.
+ *
+ * Threads can share the outermost loop over more than one tile, but rather rows than columns: each
+ * tile is some thread's as a whole, with all its chunks. */
 #include "codegen/cpu/contract.h"
 
 enum {
@@ -189,7 +192,8 @@ static void emit_rows(Contract *x, Tile *t, int letter)
     for (int lo = 0; lo < 2; lo++) {
         if (!n[lo])
             continue;
-        const Affine number = emit_loop_begin(x->e, n[lo]);
+        const Affine number =
+            emit_shared_begin(x->e, letter == x->shared_letter, lo ? n[0] : 0, n[lo]);
         const Affine part = affine_scale(&number, s.size - lo);
         const Affine from = affine_plus(&x->block_start[letter], start[lo]);
         x->at[letter] = affine_add(&from, &part);
@@ -199,12 +203,14 @@ static void emit_rows(Contract *x, Tile *t, int letter)
     }
 }
 
-/* `n` tiles of `vectors` vectors from vector `first` on. */
-static void emit_columns(Contract *x, int64_t n, int64_t vectors, int64_t first, int active)
+/* `n` tiles of `vectors` vectors from vector `first` on, which is where tile number `tile` is. */
+static void emit_columns(Contract *x, int64_t tile, int64_t n, int64_t vectors, int64_t first,
+                         int active)
 {
     if (n == 0)
         return;
-    const Affine number = emit_loop_begin(x->e, n);
+    const bool shared = x->shared_letter == x->c.n_out - 1;
+    const Affine number = emit_shared_begin(x->e, shared, tile, n);
     const Affine part = affine_scale(&number, vectors * x->e->lanes);
     x->at[x->c.n_out - 1] = affine_plus(&part, first * x->e->lanes);
     Tile t = {.n_vectors = (int)vectors, .active = active};
@@ -224,14 +230,15 @@ static void emit_vector_letter(Contract *x)
                   width = (extent + lanes - 1) / lanes;
     const int rest = (int)(extent % lanes);
     Split s = split_evenly(width, x->shape.vectors);
+    const int64_t n_hi = s.n_hi, tiles = s.n_hi + s.n_lo;
     int64_t *last = s.n_lo ? &s.n_lo : &s.n_hi;
     const int64_t last_size = s.n_lo ? s.size - 1 : s.size;
     if (rest)
         --*last;
-    emit_columns(x, s.n_hi, s.size, 0, lanes);
-    emit_columns(x, s.n_lo, s.size - 1, s.n_hi * s.size, lanes);
+    emit_columns(x, 0, s.n_hi, s.size, 0, lanes);
+    emit_columns(x, n_hi, s.n_lo, s.size - 1, s.n_hi * s.size, lanes);
     if (rest)
-        emit_columns(x, 1, last_size, width - last_size, rest);
+        emit_columns(x, tiles - 1, 1, last_size, width - last_size, rest);
 }
 
 /* Rows of the outermost "m" letter for which the broadcast operand's part stays in the second
@@ -246,22 +253,30 @@ static int64_t block_rows(const Contract *x, int letter)
     return rows < tile ? tile : rows;
 }
 
+/* The outermost letter "m" with a loop; -1: there is none. */
+static int first_rows(const Contract *x)
+{
+    for (int l = 0; l < x->c.n_out; l++)
+        if (x->c.letter[l].cls == LETTER_BROADCAST && x->c.letter[l].extent > 1)
+            return l;
+    return -1;
+}
+
 /* Blocks of rows, and for each all columns: the broadcast operand's block is read again for each
  * column tile. */
 static void emit_blocks(Contract *x)
 {
-    int letter = 0;
-    while (x->c.letter[letter].cls != LETTER_BROADCAST || x->c.letter[letter].extent == 1)
-        if (++letter == x->c.n_out) {
-            emit_vector_letter(x);
-            return;
-        }
+    const int letter = first_rows(x);
+    if (letter < 0) {
+        emit_vector_letter(x);
+        return;
+    }
     const Split s = split_evenly(x->c.letter[letter].extent, block_rows(x, letter));
     const int64_t n[2] = {s.n_hi, s.n_lo}, start[2] = {0, s.n_hi * s.size};
     for (int lo = 0; lo < 2; lo++) {
         if (!n[lo])
             continue;
-        const Affine number = emit_loop_begin(x->e, n[lo]);
+        const Affine number = emit_shared_begin(x->e, x->shares_blocks, lo ? n[0] : 0, n[lo]);
         const Affine part = affine_scale(&number, s.size - lo);
         x->block_start[letter] = affine_plus(&part, start[lo]);
         x->block_extent[letter] = s.size - lo;
@@ -280,9 +295,56 @@ static void emit_outer(Contract *x, int letter)
         emit_outer(x, letter + 1);
         return;
     }
-    x->at[letter] = emit_loop_begin(x->e, x->c.letter[letter].extent);
+    x->at[letter] =
+        emit_shared_begin(x->e, letter == x->shared_letter, 0, x->c.letter[letter].extent);
     emit_outer(x, letter + 1);
     emit_loop_end(x->e);
+}
+
+static int64_t count_tiles(int64_t extent, int64_t most)
+{
+    const Split s = split_evenly(extent, most);
+    return s.n_hi + s.n_lo;
+}
+
+/* The loop over letter l, if it has more than one round. */
+static bool share_letter(Contract *x, int l, int64_t rounds)
+{
+    if (rounds <= 1)
+        return false;
+    x->shared_letter = l;
+    x->e->n_work = rounds;
+    return true;
+}
+
+static void share_tiles(Contract *x)
+{
+    const int lane = x->c.n_out - 1;
+    for (int l = 0; l < x->c.n_out; l++)
+        if (x->c.letter[l].cls == LETTER_BROADCAST &&
+            share_letter(x, l, count_tiles(x->c.letter[l].extent, x->shape.rows[l])))
+            return;
+    share_letter(x, lane,
+                 count_tiles((x->c.letter[lane].extent + x->e->lanes - 1) / x->e->lanes,
+                             x->shape.vectors));
+}
+
+static void choose_shared(Contract *x)
+{
+    x->shared_letter = -1;
+    if (!emit_parts_apart(x->e->kernel, x->c.letter[x->c.n_out - 1].out))
+        return;
+    for (int l = 0; l < x->c.n_out - 1; l++)
+        if (x->c.letter[l].cls != LETTER_BROADCAST && share_letter(x, l, x->c.letter[l].extent))
+            return;
+    const int rows = first_rows(x);
+    const int64_t blocks =
+        rows < 0 ? 1 : count_tiles(x->c.letter[rows].extent, block_rows(x, rows));
+    x->shares_blocks = blocks > 1;
+    if (x->shares_blocks)
+        x->e->n_work = blocks;
+    else
+        share_tiles(x);
 }
 
 /* With all chunks at each tile, the vector operand's panel is read for every tile of rows, and
@@ -363,6 +425,7 @@ void emit_contract_kernel(Emit *e)
         x.block_start[l] = affine_const(0);
         x.block_extent[l] = x.c.letter[l].extent;
     }
+    choose_shared(&x);
     const Affine zero = affine_const(0);
     x.chunks_outside = chunks_pay_outside(&x);
     if (x.chunks_outside) {

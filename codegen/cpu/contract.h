@@ -55,6 +55,10 @@ typedef struct Contract {
     Affine chunk_start; /* along the letter that is cut */
     int64_t chunk_steps;
     LLVMValueRef first_chunk; /* is this the first one? */
+    /* The loop that is cut into parts of the kernel's work: over a letter outside the tiles, over
+     * tiles of rows along a letter or of columns; -1: none of these.  Or over blocks of rows. */
+    int shared_letter;
+    bool shares_blocks;
     LLVMValueRef panel; /* room for a packed panel of the vector operand; NULL: not packed */
 } Contract;
 

@@ -34,6 +34,9 @@ struct Level {
         block; /* first: the loop's header; block: where code of this level goes now */
     LLVMValueRef counter; /* phi in first, or NULL: runs once */
     int64_t count;
+    /* Of a loop that is shared out: what this call does of it; NULL: all. */
+    LLVMValueRef from, to;
+    bool may_be_empty; /* that may be nothing */
 };
 
 typedef struct Emit {
@@ -48,7 +51,7 @@ typedef struct Emit {
     int lanes;        /* W, MAX_LANES at most */
     int optimize;
 
-    /* the kernel's function: void (ptr place0, ptr place1, ...) */
+    /* the kernel's function: void (ptr table, i64 lo, i64 hi) */
     LLVMValueRef function;
     const Places *places;
     LLVMValueRef *pointer;     /* by place */
@@ -59,6 +62,11 @@ typedef struct Emit {
     int n_vars, cap_vars;
 
     Level *root, *level;
+    /* Code that depends on no loop stands here: the root, but for what one part does alone. */
+    Level *floor;
+    /* Into how many parts the kernel's work can be cut: the numbers of a loop that is shared out
+     * (emit_shared_begin).  Its function does the parts lo .. hi - 1, all of them if it is 1. */
+    int64_t n_work;
     uint64_t once; /* stack of bits, the last emit_loop_begin lowest: made no loop */
     int active; /* lanes that count, 1..W: fewer than W in the tail block of a vectorised axis */
     /* Conditions under which the index that is being evaluated is inside (eval.c). */
@@ -95,6 +103,9 @@ LLVMValueRef emit_alloca(Emit *e, LLVMTypeRef type, const char *name);
  * emit_alloca. */
 Affine emit_loop_begin(Emit *e, int64_t count);
 void emit_loop_end(Emit *e);
+/* The same for parts first .. first + count - 1 of the kernel's work, e->n_work, if `shared`: of
+ * these the ones that the function is to do.  A piece of the work that is no loop has count 1. */
+Affine emit_shared_begin(Emit *e, bool shared, int64_t first, int64_t count);
 /* Emits at an enclosing level: sets the current level to `to`; returns the old one, to be given
  * to emit_level_back. */
 Level *emit_level_to(Emit *e, Level *to);
@@ -190,5 +201,8 @@ bool emit_transpose(Emit *e);
 LLVMTypeRef emit_kernel_type(LLVMContextRef c);
 LLVMValueRef emit_kernel(Emit *e, const EntryPlan *entry, const Kernel *k, const Places *places,
                          const char *name);
+/* Does the kernel write nothing twice where parts of its work are done at the same time, that are
+ * parts of the space's axis?  */
+bool emit_parts_apart(const Kernel *k, int axis);
 
 #endif

@@ -4,7 +4,14 @@
  * A kernel over expressions is a nest of loops over its space, the innermost one vectorised:
  * whole blocks of W, then one block whose missing lanes are masked.  At each depth all values are
  * evaluated first, then the inner loops run, then they are stored: a store in place changes
- * nothing that its kernel still reads. */
+ * nothing that its kernel still reads.
+ *
+ * Work.  The outermost loop is what threads can share: its rounds (for the vectorised axis, its
+ * blocks and the tail) are the parts of the kernel's work, and the function does those from lo to
+ * hi - 1.  Take y = relu(x), f32[100] with W = 16: 6 blocks and a tail are 7 parts; asked for 5
+ * to 7 it computes elements 80 to 99.  A part computes nothing in another way, or in another
+ * order, than the whole, so cuts cannot matter to bits.  What is stored outside of that loop, a
+ * flag, a sum over the cut axis, an accumulation in order: such kernels have one part. */
 #include "codegen/cpu/emit.h"
 #include "ir/reading.h"
 
@@ -50,7 +57,8 @@ static void begin_function(Emit *e, const char *name)
     *e->root = (Level){.open = true, .count = 1};
     e->root->first = e->root->block =
         LLVMAppendBasicBlockInContext(e->context, e->function, "body");
-    e->level = e->root;
+    e->level = e->floor = e->root;
+    e->n_work = 1;
     e->once = 0;
     e->active = e->lanes;
     emit_memo_init(e);
@@ -69,23 +77,66 @@ static void end_function(Emit *e)
 
 static void emit_nest(Emit *e, Index *i, int depth);
 
+bool emit_parts_apart(const Kernel *k, int axis)
+{
+    for (int s = 0; s < k->n_stores; s++) {
+        const Shape *shape = &k->stores[s].value->type.shape;
+        if (k->stores[s].flag || shape->rank != k->space.rank ||
+            shape->dim[axis] != k->space.dim[axis])
+            return false;
+    }
+    return true;
+}
+
+/* The outermost axis with a loop; -1: there is none. */
+static int outermost_axis(const Kernel *k)
+{
+    for (int d = 0; d < k->space.rank; d++)
+        if (k->space.dim[k->order[d]] > 1)
+            return k->order[d];
+    return -1;
+}
+
+static bool is_shared(const Emit *e, int axis)
+{
+    return e->n_work > 1 && axis == outermost_axis(e->kernel);
+}
+
+static int64_t blocks_of(const Emit *e, int64_t extent)
+{
+    return (extent + e->lanes - 1) / e->lanes;
+}
+
+/* The parts of a nest's outermost loop. */
+static int64_t count_parts(const Emit *e)
+{
+    const int axis = outermost_axis(e->kernel);
+    if (axis < 0 || !emit_parts_apart(e->kernel, axis))
+        return 1;
+    const int64_t extent = e->kernel->space.dim[axis];
+    return axis == e->kernel->vector ? blocks_of(e, extent) : extent;
+}
+
 static void emit_vector_axis(Emit *e, Index *i, int depth)
 {
     const int axis = e->kernel->order[depth];
+    const bool shared = is_shared(e, axis);
     const int64_t extent = e->kernel->space.dim[axis], blocks = extent / e->lanes;
     const Affine lane = affine_var(AFFINE_LANE);
     if (blocks) {
-        const Affine counter = emit_loop_begin(e, blocks);
+        const Affine counter = emit_shared_begin(e, shared, 0, blocks);
         const Affine base = affine_scale(&counter, e->lanes);
         i->at[axis] = affine_add(&base, &lane);
         emit_nest(e, i, depth + 1);
         emit_loop_end(e);
     }
     if (extent % e->lanes) {
+        emit_shared_begin(e, shared, blocks, 1);
         const int old = emit_set_active(e, (int)(extent % e->lanes));
         i->at[axis] = affine_plus(&lane, blocks * e->lanes);
         emit_nest(e, i, depth + 1);
         emit_set_active(e, old);
+        emit_loop_end(e);
     }
 }
 
@@ -104,7 +155,7 @@ static void emit_axis(Emit *e, Index *i, int depth)
         emit_vector_axis(e, i, depth);
         return;
     }
-    i->at[axis] = emit_loop_begin(e, e->kernel->space.dim[axis]);
+    i->at[axis] = emit_shared_begin(e, is_shared(e, axis), 0, e->kernel->space.dim[axis]);
     emit_nest(e, i, depth + 1);
     emit_loop_end(e);
 }
@@ -134,7 +185,8 @@ static void emit_flat_loop(Emit *e, int64_t rounds, int n, int64_t first, int de
 {
     if (rounds == 0)
         return;
-    const Affine lane = affine_var(AFFINE_LANE), counter = emit_loop_begin(e, rounds);
+    const Affine lane = affine_var(AFFINE_LANE),
+                 counter = emit_shared_begin(e, true, 0, rounds);
     const Affine start = affine_scale(&counter, n * e->lanes), base = affine_add(&start, &lane);
     const Affine number = affine_plus(&base, first * e->lanes);
     emit_flat_blocks(e, &number, n, depth);
@@ -158,6 +210,9 @@ static void emit_flat(Emit *e)
     const Index none = {.rank = e->kernel->space.rank};
     const int together = any_guarded(e->kernel) ? FLAT_BLOCKS : 1;
     StoreBlock *scalar = NULL;
+    const int axis = outermost_axis(e->kernel);
+    if (axis >= 0 && emit_parts_apart(e->kernel, axis))
+        e->n_work = blocks_of(e, count);
     int depth = e->kernel->space.rank;
     while (depth > 0 && !any_deeper(e->kernel, depth - 1))
         depth--;
@@ -166,10 +221,12 @@ static void emit_flat(Emit *e)
     emit_flat_loop(e, blocks / together, together, 0, depth);
     emit_flat_loop(e, blocks % together, 1, blocks / together * together, depth);
     if (count % e->lanes) {
+        emit_shared_begin(e, true, blocks, 1);
         const int old = emit_set_active(e, (int)(count % e->lanes));
         const Affine number = affine_plus(&lane, blocks * e->lanes);
         emit_flat_blocks(e, &number, 1, depth);
         emit_set_active(e, old);
+        emit_loop_end(e);
     }
     if (scalar)
         emit_stores_write(e, 1, &scalar);
@@ -209,8 +266,10 @@ LLVMValueRef emit_kernel(Emit *e, const EntryPlan *entry, const Kernel *k, const
     case KERNEL_EXPR:
         if (k->flat)
             emit_flat(e);
-        else if (!emit_transpose(e))
+        else if (!emit_transpose(e)) {
+            e->n_work = count_parts(e);
             emit_nest(e, &i, 0);
+        }
         break;
     case KERNEL_CONTRACT:
         emit_contract_kernel(e);

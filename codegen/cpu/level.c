@@ -2,7 +2,11 @@
  *
  * A level's block gets its branch into an inner loop only when that loop is closed: until then
  * code may still be added in front of the loop.  A loop that runs once is no level: its counter
- * is the constant 0. */
+ * is the constant 0.
+ *
+ * A loop that is shared out runs over those of its numbers that are among the parts lo .. hi - 1
+ * which the function is asked for: not 0 .. count - 1, but from .. to - 1, and perhaps nothing. A
+ * tail, done by whoever does the last part, is such a loop of one round, and a level. */
 #include "codegen/cpu/emit.h"
 
 /* Of an index variable: its value, NULL until made, and the level where that stands. */
@@ -27,19 +31,61 @@ static void stand_at(Emit *e, Level *l)
     LLVMPositionBuilderAtEnd(e->builder, l->block);
 }
 
-Affine emit_loop_begin(Emit *e, int64_t count)
+static Level *open_level(Emit *e, int64_t count)
 {
-    e->once = e->once << 1 | (count == 1);
-    if (count == 1)
-        return affine_const(0);
     Level *l = arena_alloc(e->arena, sizeof *l);
     *l = (Level){.up = e->level, .depth = e->level->depth + 1, .open = true, .count = count};
     l->first = l->block = LLVMAppendBasicBlockInContext(e->context, e->function, "loop");
     stand_at(e, l);
     l->counter = LLVMBuildPhi(e->builder, LLVMInt64TypeInContext(e->context), "i");
-    const int var = index_var(&e->space, AFFINE_VAR_LOOP, 0, count - 1, false);
+    return l;
+}
+
+static Affine counter_of(Emit *e, Level *l)
+{
+    const int var = index_var(&e->space, AFFINE_VAR_LOOP, 0, l->count - 1, false);
     *var_at(e, var) = (EmitVar){.value = l->counter, .level = l};
     return affine_var(var);
+}
+
+Affine emit_loop_begin(Emit *e, int64_t count)
+{
+    e->once = e->once << 1 | (count == 1);
+    return count == 1 ? affine_const(0) : counter_of(e, open_level(e, count));
+}
+
+static LLVMValueRef choose(Emit *e, LLVMIntPredicate less_or_greater, LLVMValueRef a, int64_t b)
+{
+    LLVMValueRef limit = emit_const_i64(e, b);
+    return LLVMBuildSelect(e->builder, LLVMBuildICmp(e->builder, less_or_greater, a, limit, ""),
+                           a, limit, "");
+}
+
+static LLVMValueRef minus(Emit *e, LLVMValueRef a, int64_t b)
+{
+    return b ? LLVMBuildSub(e->builder, a, emit_const_i64(e, b), "") : a;
+}
+
+Affine emit_shared_begin(Emit *e, bool shared, int64_t first, int64_t count)
+{
+    if (!shared || e->n_work == 1)
+        return emit_loop_begin(e, count);
+    const bool begins = first == 0, ends = first + count == e->n_work;
+    Level *old = emit_level_to(e, e->root);
+    LLVMValueRef from = minus(e, LLVMGetParam(e->function, 1), first),
+                 to = minus(e, LLVMGetParam(e->function, 2), first);
+    from = begins ? from : choose(e, LLVMIntSGT, from, 0);
+    to = ends ? to : choose(e, LLVMIntSLT, to, count);
+    emit_level_back(e, old);
+    e->once <<= 1;
+    Level *l = open_level(e, count);
+    l->from = from;
+    l->to = to;
+    l->may_be_empty = !begins || !ends;
+    if (count > 1)
+        return counter_of(e, l);
+    e->floor = l;
+    return affine_const(0);
 }
 
 void emit_loop_end(Emit *e)
@@ -50,17 +96,24 @@ void emit_loop_end(Emit *e)
         return;
     Level *l = e->level, *up = l->up;
     LLVMBasicBlockRef exit = LLVMAppendBasicBlockInContext(e->context, e->function, "done");
+    LLVMValueRef from = l->from ? l->from : emit_const_i64(e, 0),
+                 to = l->to ? l->to : emit_const_i64(e, l->count);
     LLVMPositionBuilderAtEnd(e->builder, up->block);
-    LLVMBuildBr(e->builder, l->first);
+    if (l->may_be_empty)
+        LLVMBuildCondBr(e->builder, LLVMBuildICmp(e->builder, LLVMIntSLT, from, to, ""),
+                        l->first, exit);
+    else
+        LLVMBuildBr(e->builder, l->first);
     LLVMPositionBuilderAtEnd(e->builder, l->block);
     LLVMValueRef next = LLVMBuildNUWAdd(e->builder, l->counter, emit_const_i64(e, 1), "");
-    LLVMValueRef more =
-        LLVMBuildICmp(e->builder, LLVMIntULT, next, emit_const_i64(e, l->count), "");
+    LLVMValueRef more = LLVMBuildICmp(e->builder, LLVMIntULT, next, to, "");
     LLVMBuildCondBr(e->builder, more, l->first, exit);
-    LLVMValueRef value[2] = {emit_const_i64(e, 0), next};
-    LLVMBasicBlockRef from[2] = {up->block, l->block};
-    LLVMAddIncoming(l->counter, value, from, 2);
+    LLVMValueRef value[2] = {from, next};
+    LLVMBasicBlockRef before[2] = {up->block, l->block};
+    LLVMAddIncoming(l->counter, value, before, 2);
     l->open = false;
+    if (e->floor == l)
+        e->floor = e->root;
     up->block = exit;
     stand_at(e, up);
 }
@@ -84,7 +137,7 @@ static Level *deeper(Level *a, Level *b)
 
 Level *emit_level_of(Emit *e, const Affine *a)
 {
-    Level *l = e->root;
+    Level *l = e->floor;
     for (int i = 0; i < a->n; i++) {
         const int var = a->term[i].var;
         const AffineVar *v = &e->space.var[var];
@@ -98,7 +151,7 @@ Level *emit_level_of(Emit *e, const Affine *a)
 
 Level *emit_level_of_index(Emit *e, const Index *i)
 {
-    Level *l = e->root;
+    Level *l = e->floor;
     for (int k = 0; k < i->rank; k++)
         l = deeper(l, emit_level_of(e, &i->at[k]));
     return l;

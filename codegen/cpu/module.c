@@ -38,7 +38,7 @@ struct CpuModule {
     CpuTarget target;
     const CodegenOptions *options; /* while code is generated */
     int optimize;
-    LLVMValueRef *known; /* the functions of kernels, */
+    KernelFunction *known; /* of kernels */
     int n_known, cap_known;
     Map *known_numbers;      /* by signature */
     LLVMValueRef *addresses; /* functions and constants that the descriptor names, by number */
@@ -113,8 +113,8 @@ static LLVMValueRef seen_from_first(CpuModule *m, const Part *part, LLVMValueRef
     return declared;
 }
 
-static LLVMValueRef generate_kernel(CpuModule *m, const Plan *p, const EntryPlan *entry,
-                                    const Kernel *k, const Places *places)
+static KernelFunction generate_kernel(CpuModule *m, const Plan *p, const EntryPlan *entry,
+                                      const Kernel *k, const Places *places)
 {
     Part *part = smallest_part(m);
     Emit e = {.arena = arena_new(),
@@ -133,17 +133,17 @@ static LLVMValueRef generate_kernel(CpuModule *m, const Plan *p, const EntryPlan
     LLVMDisposeBuilder(e.builder);
     arena_free(e.arena);
     part->size += instructions_of(f);
-    return seen_from_first(m, part, f);
+    return (KernelFunction){seen_from_first(m, part, f), e.n_work};
 }
 
 /* The function of an equal kernel that was generated before, or a new one. */
-static LLVMValueRef kernel_function(CpuModule *m, const Plan *p, const EntryPlan *entry,
-                                    const Kernel *k, const Places *places)
+static KernelFunction kernel_function(CpuModule *m, const Plan *p, const EntryPlan *entry,
+                                      const Kernel *k, const Places *places)
 {
     const int same = map_get(m->known_numbers, places->signature);
     if (same >= 0)
         return m->known[same];
-    LLVMValueRef f = generate_kernel(m, p, entry, k, places);
+    const KernelFunction f = generate_kernel(m, p, entry, k, places);
     if (m->n_known == m->cap_known)
         m->known = arena_grow(m->arena, m->known, &m->cap_known, sizeof *m->known);
     map_set(m->known_numbers, places->signature, m->n_known);
@@ -230,7 +230,8 @@ static const KernelCode *describe_kernels(CpuModule *m, const RegionInput *in)
             code[i].body = describe_kernels(m, &body);
             continue;
         }
-        code[i].function = address_number(m, call->function);
+        code[i].function = address_number(m, call->function.value);
+        code[i].n_work = call->function.n_work;
         describe_places(m, in, call->places, &code[i]);
     }
     return code;

@@ -148,14 +148,14 @@ static LLVMValueRef buffer_pointer(const Region *r, const Buffer *b)
     return plus_bytes(r, p, LLVMBuildMul(r->builder, r->model, i64_of(r, b->model_bytes), ""));
 }
 
-/* The kernel's pointers go into the function's table; its work has one part. */
+/* The kernel's pointers go into the function's table; all of its work. */
 static void call_kernel(const Region *r, const KernelCall *c)
 {
     for (int k = 0; k < c->places->n; k++)
         LLVMBuildStore(r->builder, buffer_pointer(r, c->places->place[k].buffer),
                        plus_bytes(r, r->table, i64_of(r, (int64_t)sizeof(void *) * k)));
-    LLVMValueRef arg[3] = {r->table, i64_of(r, 0), i64_of(r, 1)};
-    LLVMBuildCall2(r->builder, emit_kernel_type(r->context), c->function, arg, 3, "");
+    LLVMValueRef arg[3] = {r->table, i64_of(r, 0), i64_of(r, c->function.n_work)};
+    LLVMBuildCall2(r->builder, emit_kernel_type(r->context), c->function.value, arg, 3, "");
 }
 
 LLVMValueRef region_constant(const RegionInput *in, const Buffer *b)

@@ -8,10 +8,16 @@
 
 #include "codegen/cpu/places.h"
 
+/* HftacKernelFn and HftacKernel.n_work of runtime/model_abi.h. */
+typedef struct KernelFunction {
+    LLVMValueRef value;
+    int64_t n_work;
+} KernelFunction;
+
 /* A kernel's function and the places that this call gives to it, or the calls of a loop's body. */
 typedef struct KernelCall KernelCall;
 struct KernelCall {
-    LLVMValueRef function;
+    KernelFunction function;
     const Places *places;
     const LoopPlan *loop;
     const KernelCall *body;

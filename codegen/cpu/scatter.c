@@ -5,7 +5,8 @@
  * one: then they belong to results of their own, and each result is one chain in that order
  * whatever the number of lanes.
  *
- * A running sum is one chain along its axis for each element of the others; lanes as above. */
+ * A running sum is one chain along its axis for each element of the others; lanes as above.  Those
+ * chains are what threads can share; the updates of a scatter_add are in one order. */
 #include "codegen/cpu/emit.h"
 
 typedef struct Scatter Scatter;
@@ -18,6 +19,7 @@ struct Scatter {
     Index at;           /* filled in by the loops */
     int dim;            /* the indexed axis, or that of the sum */
     bool keeps_dim;     /* the loop over dim is the body's */
+    int shared;         /* the axis whose loop is cut into the parts of the work; -1 */
     Body *body;
 };
 
@@ -29,18 +31,25 @@ static void over_lanes(Scatter *s, int axis)
     const int64_t extent = s->space->dim[axis], blocks = extent / e->lanes;
     const Affine lane = affine_var(AFFINE_LANE);
     if (blocks) {
-        const Affine counter = emit_loop_begin(e, blocks);
+        const Affine counter = emit_shared_begin(e, axis == s->shared, 0, blocks);
         const Affine base = affine_scale(&counter, e->lanes);
         s->at.at[axis] = affine_add(&base, &lane);
         over_axes(s, axis + 1);
         emit_loop_end(e);
     }
     if (extent % e->lanes) {
+        emit_shared_begin(e, axis == s->shared, blocks, 1);
         const int old = emit_set_active(e, (int)(extent % e->lanes));
         s->at.at[axis] = affine_plus(&lane, blocks * e->lanes);
         over_axes(s, axis + 1);
         emit_set_active(e, old);
+        emit_loop_end(e);
     }
+}
+
+static bool has_lanes(const Scatter *s, int axis)
+{
+    return axis == s->space->rank - 1 && axis != s->dim && s->space->dim[axis] > 1;
 }
 
 static void over_axes(Scatter *s, int axis)
@@ -49,10 +58,10 @@ static void over_axes(Scatter *s, int axis)
         s->body(s);
     } else if (axis == s->dim && s->keeps_dim) {
         over_axes(s, axis + 1);
-    } else if (axis == s->space->rank - 1 && axis != s->dim && s->space->dim[axis] > 1) {
+    } else if (has_lanes(s, axis)) {
         over_lanes(s, axis);
     } else {
-        s->at.at[axis] = emit_loop_begin(s->e, s->space->dim[axis]);
+        s->at.at[axis] = emit_shared_begin(s->e, axis == s->shared, 0, s->space->dim[axis]);
         over_axes(s, axis + 1);
         emit_loop_end(s->e);
     }
@@ -107,15 +116,28 @@ static void scan(Scatter *s)
     s->at.at[s->dim] = affine_const(0);
 }
 
+/* A running sum's outermost loop besides its own. */
+static void share_chains(Scatter *s)
+{
+    for (int k = 0; k < s->space->rank && s->shared < 0; k++)
+        if (k != s->dim && s->space->dim[k] > 1)
+            s->shared = k;
+    if (s->shared < 0)
+        return;
+    const int64_t extent = s->space->dim[s->shared], lanes = s->e->lanes;
+    s->e->n_work = has_lanes(s, s->shared) ? (extent + lanes - 1) / lanes : extent;
+}
+
 void emit_scatter_kernel(Emit *e)
 {
     const Node *n = e->kernel->contract;
-    Scatter s = {.e = e, .node = n};
+    Scatter s = {.e = e, .node = n, .shared = -1};
     if (op_info(n->op)->data == SCATTER_SCAN) {
         s.space = &n->type.shape;
         s.dim = (int)n->attrs.scan.dim;
         s.keeps_dim = true;
         s.body = scan;
+        share_chains(&s);
     } else {
         s.space = &n->in[1]->type.shape;
         s.dim = (int)n->attrs.axis.dim;

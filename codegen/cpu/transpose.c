@@ -108,19 +108,27 @@ bool emit_transpose(Emit *e)
         return false;
     const Shape *space = &e->kernel->space;
     Index i = {.rank = space->rank};
+    const int64_t extent = space->dim[t.a], blocks = extent / e->lanes;
+    int outermost = t.a;
+    for (int d = space->rank - 1; d >= 0; d--)
+        if (d != t.a && d != t.b && space->dim[d] > 1)
+            outermost = d;
+    if (emit_parts_apart(e->kernel, outermost))
+        e->n_work = outermost != t.a ? space->dim[outermost] : blocks + (extent % e->lanes > 0);
     for (int d = 0; d < space->rank; d++)
         if (d != t.a && d != t.b)
-            i.at[d] = emit_loop_begin(e, space->dim[d]);
-    const int64_t extent = space->dim[t.a], blocks = extent / e->lanes;
+            i.at[d] = emit_shared_begin(e, d == outermost, 0, space->dim[d]);
     if (blocks) {
-        const Affine counter = emit_loop_begin(e, blocks);
+        const Affine counter = emit_shared_begin(e, outermost == t.a, 0, blocks);
         i.at[t.a] = affine_scale(&counter, e->lanes);
         emit_strip(e, &t, &i, e->lanes);
         emit_loop_end(e);
     }
     if (extent % e->lanes) {
+        emit_shared_begin(e, outermost == t.a, blocks, 1);
         i.at[t.a] = affine_const(blocks * e->lanes);
         emit_strip(e, &t, &i, (int)(extent % e->lanes));
+        emit_loop_end(e);
     }
     for (int d = 0; d < space->rank - 2; d++)
         emit_loop_end(e);

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <time.h>
 
+#include "runtime/cpu/call.h"
 #include "runtime/cpu/device.h"
 #include "runtime/error.h"
 
@@ -58,7 +59,7 @@ static void run_kernel(CpuDevice *c, uint32_t number, int64_t model)
         c->pointers[i] = pointer_of(c, *place, model);
     }
     const double before = seconds_now();
-    f(c->pointers, 0, k->n_work);
+    hft_cpu_call(f, c->pointers, k->n_work);
     c->times[number].seconds += seconds_now() - before;
     c->times[number].calls++;
 }

@@ -205,7 +205,7 @@ static Built build_case(const Case *c)
 }
 
 /* void name(ptr table): calls the kernel with the table's pointers. */
-static void add_caller(Native *n, LLVMValueRef kernel, const char *name)
+static void add_caller(Native *n, LLVMValueRef kernel, int64_t n_work, const char *name)
 {
     LLVMTypeRef ptr = LLVMPointerTypeInContext(n->context, 0);
     LLVMTypeRef type = LLVMFunctionType(LLVMVoidTypeInContext(n->context), &ptr, 1, false);
@@ -214,7 +214,7 @@ static void add_caller(Native *n, LLVMValueRef kernel, const char *name)
     LLVMBuilderRef b = LLVMCreateBuilderInContext(n->context);
     LLVMPositionBuilderAtEnd(b, LLVMAppendBasicBlockInContext(n->context, f, "entry"));
     LLVMValueRef args[3] = {LLVMGetParam(f, 0), LLVMConstInt(i64, 0, 0),
-                            LLVMConstInt(i64, 1, 0)};
+                            LLVMConstInt(i64, (uint64_t)n_work, 0)};
     LLVMBuildCall2(b, emit_kernel_type(n->context), kernel, args, 3, "");
     LLVMBuildRetVoid(b);
     LLVMDisposeBuilder(b);
@@ -246,7 +246,8 @@ static void add_kernel(Native *n, Built *t, int vector_bytes, const char *name)
     e.builder = LLVMCreateBuilderInContext(n->context);
     char inner[40];
     snprintf(inner, sizeof inner, "%s.kernel", name);
-    add_caller(n, emit_kernel(&e, &t->entry, &t->kernel, &t->places, inner), name);
+    LLVMValueRef f = emit_kernel(&e, &t->entry, &t->kernel, &t->places, inner);
+    add_caller(n, f, e.n_work, name);
     LLVMDisposeBuilder(e.builder);
 }
 
