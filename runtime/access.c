@@ -1,4 +1,5 @@
-/* Looking things up, and reading and writing what belongs to one model. */
+/* For the array's user: names to handles and descriptions, and what the host keeps of one model -
+ * hypers, seed, state, metrics.  The checks at the door of every public call stand here too. */
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>

@@ -106,7 +106,8 @@ struct DeviceKind {
     hftac_status (*set_order)(Device *d, const int64_t *order, size_t n);
     /* A batch; model: whose, of an `each` input. */
     hftac_status (*feed)(Device *d, uint32_t input, int32_t model, const Rows *rows);
-    /* A whole batch that stays where it is until the next feed of the input. */
+    /* A whole batch that stays where it is until the next feed of the input.  Its values may change
+     * between runs: each run takes those of the moment when it is asked for. */
     hftac_status (*feed_borrowed)(Device *d, uint32_t input, const void *values);
     /* A drawn input without data: NaN, in whose place the program draws. */
     hftac_status (*feed_drawn)(Device *d, uint32_t input);
