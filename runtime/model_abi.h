@@ -6,9 +6,9 @@
  * the section TEXT, code by its distance from the block.  So one writer serves every target
  * (codegen/model_file.c), and every reference is checked against the block's bounds.
  *
- * Versions.  The major one must match.  A reader skips sections whose tag it does not know, and
- * takes rows that are longer than it knows as they are: fields are only ever appended.  All
- * numbers are little-endian and aligned. */
+ * Versions.  The major one must match.  A reader skips sections whose tag it does not know, unless
+ * the tag says that nobody may, and takes rows that are longer than it knows as they are: fields
+ * are only ever appended.  All numbers are little-endian and aligned. */
 #ifndef HFTAC_RUNTIME_MODEL_ABI_H
 #define HFTAC_RUNTIME_MODEL_ABI_H
 
@@ -126,6 +126,21 @@ enum {
     HFTAC_SECTION_LISTS,     /* uint32_t: positions in PLACES */
     HFTAC_SECTION_ADDRESSES, /* int64_t: address of a function or a constant less the block's */
     HFTAC_N_SECTIONS
+};
+/* A bit of tags: who does not know the section cannot run the file, and must refuse it. */
+#define HFTAC_SECTION_NEEDED UINT32_C(0x80000000)
+/* Tags that are spoken for, so that files and readers to come agree; nothing writes them yet.
+ *   SHARED_STATES  HftacState, one for all models, in memory of its own: a frozen base.  A reader
+ *                  that left them out would train something else
+ *   HYPER_CHECKS   what values of hypers must fulfil besides their domains, to be asked before a
+ *                  step: a position in HYPERS, a comparison, a number or another position, a text
+ *   DIRECTIONS     of metrics: a name as in RESULTS, and whether more or less of it is better
+ *   GPU_CODE       images for kinds of GPUs, as CODE is for CPUs; the same KERNELS and STEPS */
+#define HFTAC_SECTION_SHARED_STATES (HFTAC_SECTION_NEEDED | UINT32_C(64))
+enum {
+    HFTAC_SECTION_HYPER_CHECKS = 65,
+    HFTAC_SECTION_DIRECTIONS,
+    HFTAC_SECTION_GPU_CODE
 };
 
 /* Position of a NUL-terminated string in the section TEXT; 0: the empty one. */

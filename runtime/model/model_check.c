@@ -58,6 +58,8 @@ static const uint32_t least_bytes[HFTAC_N_SECTIONS] = {
 
 static bool check_section(ModelCheck *c, const HftacSection *s)
 {
+    if (s->tag & HFTAC_SECTION_NEEDED)
+        return fault(c, "it needs a newer libhftac");
     if (s->tag == 0 || s->tag >= HFTAC_N_SECTIONS)
         return true;
     Table *t = &c->m->table[s->tag];
@@ -444,6 +446,8 @@ static hftac_status find_block(ModelCheck *c, HftacModel *head)
     c->bytes = head->bytes;
     if (memcmp(head->magic, HFTAC_ABI_MAGIC, sizeof head->magic) != 0)
         return hft_elf_unusable(c->file, "its descriptor has a wrong mark");
+    if (head->abi_major != HFTAC_ABI_MAJOR)
+        return hft_elf_unusable(c->file, "its descriptor is of another version than its note");
     if (head->bytes < sizeof *head || !hft_elf_has(c->file, c->address, head->bytes, 0))
         return hft_elf_unusable(c->file, "its descriptor has a wrong size");
     return HFTAC_OK;

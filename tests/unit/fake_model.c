@@ -224,7 +224,8 @@ enum {
         .kind = HFTAC_STEP_##kind_, .function = run \
     }
 enum {
-    N_SECTIONS = 13,
+    N_SECTIONS = 14,
+    LATER_TAG = 1000,
     N_STATES = 7,
     N_OUTPUTS = 3,
     N_ALL_RESULTS = 9,
@@ -288,6 +289,8 @@ __attribute__((visibility("hidden"), section(".rodata.fake"), aligned(64))) cons
                          SECTION(STEPS, steps),
                          SECTION(VARIANTS, variants),
                          SECTION(CODE, codes),
+                         /* of a later version: every test opens a file that has it */
+                         {.tag = LATER_TAG, .row_bytes = 5, .offset = 3, .bytes = 1 << 30},
                          {.tag = HFTAC_SECTION_ADDRESSES,
                           .row_bytes = sizeof(int64_t),
                           .offset = sizeof(Block),

@@ -7,6 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "runtime/model_abi.h"
 #include "tests/unit/restamp.h"
 #include "tests/unit/runtime_test.h"
 
@@ -135,6 +136,75 @@ static void test_structures(void)
     free(good.at);
 }
 
+/* ---- other versions ---- */
+
+/* The descriptor in the bytes of a file. */
+static unsigned char *descriptor_in(const Bytes *b)
+{
+    static const char magic[8] = HFTAC_ABI_MAGIC;
+    for (size_t at = 0; at + sizeof(HftacModel) <= b->n; at += 8)
+        if (!memcmp(b->at + at, magic, sizeof magic))
+            return b->at + at;
+    exit(1);
+}
+
+static void open_changed(const Bytes *b, const char *refusal)
+{
+    const Scratch file = scratch_file();
+    hftac_array *a = NULL;
+    CHECK(restamp(b->at, b->n));
+    rewrite(&file, b, b->n);
+    if (refusal)
+        FAILS(hftac_open(file.path, NULL, &a), HFTAC_MODEL, refusal);
+    else
+        OK(hftac_open(file.path, NULL, &a));
+    CHECK(!a == (refusal != NULL));
+    hftac_close(a);
+    close(file.fd);
+}
+
+/* The tag of the fake's last but one section, which no reader knows. */
+static void set_later_tag(unsigned char *descriptor, uint32_t tag)
+{
+    HftacModel head;
+    HftacSection s;
+    memcpy(&head, descriptor, sizeof head);
+    unsigned char *at = descriptor + sizeof head + (head.n_sections - 2) * sizeof s;
+    memcpy(&s, at, sizeof s);
+    CHECK(s.tag >= HFTAC_N_SECTIONS);
+    s.tag = tag;
+    memcpy(at, &s, sizeof s);
+}
+
+/* Sections that a reader does not know are skipped, whatever is in them, but for those that say
+ * that they are needed; a later minor version opens, another major one does not. */
+static void test_versions(void)
+{
+    const uint32_t skipped[] = {HFTAC_SECTION_HYPER_CHECKS, HFTAC_SECTION_DIRECTIONS,
+                                HFTAC_SECTION_GPU_CODE, ~HFTAC_SECTION_NEEDED};
+    const uint32_t needed[] = {HFTAC_SECTION_SHARED_STATES, HFTAC_SECTION_NEEDED, UINT32_MAX};
+    const Bytes b = read_file(model_path);
+    unsigned char *descriptor = descriptor_in(&b);
+    for (size_t i = 0; i < sizeof skipped / sizeof skipped[0]; i++) {
+        set_later_tag(descriptor, skipped[i]);
+        open_changed(&b, NULL);
+    }
+    for (size_t i = 0; i < sizeof needed / sizeof needed[0]; i++) {
+        set_later_tag(descriptor, needed[i]);
+        open_changed(&b, "newer libhftac");
+        set_later_tag(descriptor, HFTAC_N_SECTIONS);
+    }
+    HftacModel head;
+    memcpy(&head, descriptor, sizeof head);
+    head.abi_minor++;
+    memcpy(descriptor, &head, sizeof head);
+    open_changed(&b, NULL);
+    head.abi_major++;
+    memcpy(descriptor, &head, sizeof head);
+    open_changed(&b, "another version");
+    free(b.at);
+}
+
 /* A file that takes the place of an open one is another program, and the open one stays. */
 static void test_replaced_file(const char *other)
 {
@@ -232,6 +302,7 @@ void test_loader(const char *other, char **others)
 {
     test_every_byte();
     test_structures();
+    test_versions();
     test_replaced_file(other);
     test_odd_names();
     test_symbols();
