@@ -190,6 +190,7 @@ static void put_result(Writer *w, const Output *o, int kind, uint32_t *index)
     HftacResult row = {.name = put_text(w, o->name ? o->name : ""),
                        .kind = (uint32_t)kind,
                        .index = (*index)++,
+                       .is_loss = o->kind == OUT_LOSS,
                        .input = input ? (int32_t)(input - w->module->inputs) : -1};
     if (kind == HFTAC_RESULT_FAULT) {
         row.lo = o->lo;
@@ -209,6 +210,7 @@ static void put_results(Writer *w, const EntryPlan *e)
         const Output *o = &g->outputs[i];
         switch (o->kind) {
         case OUT_RESULT:
+        case OUT_LOSS:
             put_result(w, o, HFTAC_RESULT_VALUE, &n);
             break;
         case OUT_OK:

@@ -90,7 +90,7 @@ static void add_objectives(Elab *e)
         for (int k = 0; k < e->n_named; k++)
             known |= e->named[k].kind != AST_OUTPUT && strcmp(e->named[k].name, o->name) == 0;
         if (!known)
-            *ELAB_PUSH(e, named) = (Named){.kind = AST_METRIC,
+            *ELAB_PUSH(e, named) = (Named){.kind = AST_LOSS,
                                            .name = o->name,
                                            .value = eval_in_model(e, o->expr),
                                            .loc = o->expr->loc};
@@ -144,7 +144,8 @@ static void eval_end_metric(Elab *e, const Named *m)
                   ? average_of(e, m, 0)
                   : graph_copy(e, e->model_graph, m->value.node, stop_at_mark, &ctx, m->loc,
                                "what is outside `avg` in a metric");
-    add_output(e, OUT_RESULT, m->name, r ? build_cast(&e->b, r, DT_F64) : NULL, m->loc);
+    add_output(e, m->kind == AST_LOSS ? OUT_LOSS : OUT_RESULT, m->name,
+               r ? build_cast(&e->b, r, DT_F64) : NULL, m->loc);
 }
 
 static bool build_eval_end(Elab *e)

@@ -37,9 +37,10 @@ bool state_role_has_parameter(StateRole r)
 const char *output_kind_text(OutputKind k)
 {
     static const char *const texts[N_OUTPUT_KINDS] = {
-        [OUT_STATE] = "state",   [OUT_RESULT] = "result", [OUT_OK] = "ok",
-        [OUT_FACTOR] = "factor", [OUT_CAUSE] = "cause",   [OUT_TENSOR] = "output",
-        [OUT_FAULT] = "fault",   [OUT_NEXT] = "next",     [OUT_STACK] = "stack",
+        [OUT_STATE] = "state",   [OUT_RESULT] = "result", [OUT_LOSS] = "loss",
+        [OUT_OK] = "ok",         [OUT_FACTOR] = "factor", [OUT_CAUSE] = "cause",
+        [OUT_TENSOR] = "output", [OUT_FAULT] = "fault",   [OUT_NEXT] = "next",
+        [OUT_STACK] = "stack",
     };
     return texts[k];
 }

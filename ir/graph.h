@@ -169,7 +169,8 @@ typedef struct Hyper {
 /* In front of OUT_FAULT stand those that always have a name. */
 typedef enum OutputKind {
     OUT_STATE,  /* name: the state; value: what the step leaves in it */
-    OUT_RESULT, /* name: "loss", "acc", ...: rank 0, f64, per model, read by the host */
+    OUT_RESULT, /* name: "acc", ...: f64[] per model, read by the host */
+    OUT_LOSS,   /* the same of what training minimizes */
     OUT_OK,     /* f64[], one in train: 0: nothing of this step was written */
     OUT_FACTOR, /* name: which; f64[]: what a schedule has made of the rate in this step */
     /* name: what the value is called; f64[]: if it is not finite, that is why the step was not

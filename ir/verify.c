@@ -282,6 +282,7 @@ static const char *check_output(Verifier *c, const Output *o)
         c->has_ok = true;
         /* fall through */
     case OUT_RESULT:
+    case OUT_LOSS:
     case OUT_FACTOR:
     case OUT_CAUSE:
         return is_scalar_of(o->value, DT_F64) ? NULL

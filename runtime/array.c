@@ -138,8 +138,10 @@ static bool describe_outputs(hftac_array *a)
     return true;
 }
 
-static hftac_metric add_metric(hftac_array *a, const char *name, int which, bool factor)
+static hftac_metric add_metric(hftac_array *a, const HftacResult *r, int which)
 {
+    const char *name = text_of(a, r->name);
+    const bool factor = r->kind == HFTAC_RESULT_FACTOR;
     int32_t i = 0;
     while (i < a->about.n_metrics &&
            (a->metrics[i].is_factor != factor || strcmp(a->metrics[i].name, name) != 0))
@@ -154,6 +156,7 @@ static hftac_metric add_metric(hftac_array *a, const char *name, int which, bool
     if (which == HFTAC_ENTRY_EVAL_END)
         d->from_evaluation = 1;
     d->is_factor = factor;
+    d->is_loss |= r->is_loss != 0;
     return i;
 }
 
@@ -172,10 +175,9 @@ static bool plan_entry(hftac_array *a, int which)
         return false;
     for (uint32_t i = 0; i < e->n_results; i++) {
         const HftacResult *r = hft_entry_result(a->m, e, i);
-        const bool factor = r->kind == HFTAC_RESULT_FACTOR;
-        if (r->kind == HFTAC_RESULT_VALUE || factor)
-            p->values[p->n_values++] = (ResultRef){
-                .index = r->index, .metric = add_metric(a, text_of(a, r->name), which, factor)};
+        if (r->kind == HFTAC_RESULT_VALUE || r->kind == HFTAC_RESULT_FACTOR)
+            p->values[p->n_values++] =
+                (ResultRef){.index = r->index, .metric = add_metric(a, r, which)};
         else if (r->kind == HFTAC_RESULT_FAULT)
             p->faults[p->n_faults++] = r;
         else if (r->kind == HFTAC_RESULT_CAUSE)

@@ -307,6 +307,7 @@ typedef struct hftac_metric_description {
     int32_t from_evaluation;
     /* The schedule's factor of the learning rate, not a measure of quality. */
     int32_t is_factor;
+    int32_t is_loss; /* training minimizes it */
 } hftac_metric_description;
 
 HFTAC_TRY hftac_find_metric(const hftac_array *array, const char *name, hftac_metric *metric);

@@ -242,7 +242,7 @@ typedef struct HftacResult {
     uint32_t kind, index;
     uint32_t has_ignore;
     int32_t input; /* FAULT: the checked input, in INPUTS; -1: the index comes from elsewhere */
-    uint32_t reserved;
+    uint32_t is_loss;       /* VALUE: training minimizes it */
     int64_t lo, hi, ignore; /* FAULT: allowed are lo <= v < hi, and ignore if has_ignore */
 } HftacResult;
 

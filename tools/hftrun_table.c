@@ -18,16 +18,19 @@ typedef struct Order {
     bool largest; /* comes first */
 } Order;
 
-/* --sort=NAME[:min|max]: of the loss the least is best where nothing is said, else the largest. */
+/* --sort=NAME[:min|max]: where nothing is said, the least is best of what training minimizes, else
+ * the largest. */
 static bool parse_sort(const char *sort, const hftac_array *a, Order *k)
 {
     char name[NAME_BYTES];
     const size_t n = strcspn(sort, ":");
     const char *which = sort + n;
     snprintf(name, sizeof name, "%.*s", (int)n, sort);
-    k->largest = *which ? !strcmp(which, ":max") : strcmp(name, "loss") != 0;
-    return (!*which || k->largest || !strcmp(which, ":min")) &&
-           hftac_find_metric(a, name, &k->metric) == HFTAC_OK;
+    if (hftac_find_metric(a, name, &k->metric))
+        return false;
+    k->largest =
+        *which ? !strcmp(which, ":max") : !hftac_describe_metric(a, k->metric)->is_loss;
+    return !*which || k->largest || !strcmp(which, ":min");
 }
 
 void table_check_sort(const Options *o, const hftac_array *a)

@@ -456,7 +456,7 @@ static void report(Step *s, int k)
 {
     Elab *e = s->e;
     const Update *u = s->update;
-    add_result(e, OUT_RESULT, u->name != NULL ? u->name : "loss", s->loss, u->loc);
+    add_result(e, OUT_LOSS, u->name != NULL ? u->name : "loss", s->loss, u->loc);
     if (k > 0 && u->schedule.n == 0)
         return;
     const char *name = k == 0 ? "schedule" : arena_printf(e->arena, "schedule.%s", u->name);

@@ -77,6 +77,7 @@ static void place_outputs(Fuse *f)
                 f->output_flag[i] = new_result(f, o->name);
             break;
         case OUT_RESULT:
+        case OUT_LOSS:
         case OUT_OK:
         case OUT_FACTOR:
         case OUT_CAUSE:

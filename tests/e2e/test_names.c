@@ -234,6 +234,16 @@ static void compare_states(const char *what, hftac_array *plain, hftac_array *a)
     }
 }
 
+static void compare_kinds(const char *what, const hftac_metric_description *x,
+                          const hftac_metric_description *y)
+{
+    if (x->is_factor == y->is_factor && x->is_loss == y->is_loss &&
+        x->from_train == y->from_train && x->from_evaluation == y->from_evaluation)
+        return;
+    printf("FAILED: %s: %s is a result of another kind\n", what, y->name);
+    failures++;
+}
+
 static void compare_results(const char *what, hftac_array *plain, hftac_array *a)
 {
     for (int i = 0; i < hftac_describe(a)->n_metrics; i++)
@@ -242,12 +252,30 @@ static void compare_results(const char *what, hftac_array *plain, hftac_array *a
             must(hftac_read_metric(plain, i, b, &x));
             must(hftac_read_metric(a, i, b, &y));
             expect_same(what, hftac_describe_metric(a, i)->name, &x, &y, sizeof x);
+            compare_kinds(what, hftac_describe_metric(plain, i), hftac_describe_metric(a, i));
         }
     for (int b = 0; b < MODELS; b++) {
         const void *x, *y;
         must(hftac_read_output(plain, 0, b, &x));
         must(hftac_read_output(a, 0, b, &y));
         expect_same(what, "the output", x, y, SAMPLES * CLASSES * sizeof(float));
+    }
+}
+
+/* By the plain names: what is what. */
+static void check_plain(hftac_array *a, const char *loss, const char *metric)
+{
+    hftac_metric m;
+    must(hftac_find_metric(a, loss, &m));
+    const hftac_metric_description *d = hftac_describe_metric(a, m);
+    if (!d->is_loss || d->is_factor || !d->from_train || !d->from_evaluation) {
+        printf("FAILED: %s is no loss\n", loss);
+        failures++;
+    }
+    must(hftac_find_metric(a, metric, &m));
+    if (hftac_describe_metric(a, m)->is_loss) {
+        printf("FAILED: %s is a loss\n", metric);
+        failures++;
     }
 }
 
@@ -339,6 +367,8 @@ int main(int argc, char **argv)
     check_begin(argv[0]);
     for (int tail = 0; tail < N_TAILS; tail++) {
         hftac_array *plain = run(plain_names, tail);
+        check_plain(plain, tail == WITH_LOSS ? "loss" : plain_names[LOSS - 'a'],
+                    plain_names[METRIC - 'a']);
         check_words(plain, plain_names, tail);
         check_paths(plain, plain_names, tail);
         hftac_close(plain);

@@ -215,8 +215,13 @@ static void compare_states(Case *c, const char *when, bool all)
 static void compare_metrics(Case *c, const char *when)
 {
     for (int m = 0; m < hftac_describe(c->array)->n_metrics; m++) {
-        const char *name = hftac_describe_metric(c->array, m)->name;
-        const Output *o = find_output(c->graph, OUT_RESULT, name);
+        const hftac_metric_description *d = hftac_describe_metric(c->array, m);
+        const char *name = d->name;
+        const Output *o = find_output(c->graph,
+                                      d->is_factor ? OUT_FACTOR
+                                      : d->is_loss ? OUT_LOSS
+                                                   : OUT_RESULT,
+                                      name);
         double v;
         must(hftac_read_metric(c->array, m, c->slot, &v));
         if (o)
