@@ -217,7 +217,7 @@ typedef int32_t hftac_param;
 typedef enum hftac_role {
     HFTAC_PARAMETER,  /* trained; saved under its name */
     HFTAC_BUFFER,     /* e.g. running_mean; saved under its name */
-    HFTAC_OPTIMIZER,  /* the optimizer's, e.g. moments */
+    HFTAC_OPTIMIZER,  /* what else training keeps: moments, averaged gradients, a schedule's */
     HFTAC_COUNTER,    /* "$step": updates done */
     HFTAC_ACCUMULATOR /* of an evaluation */
 } hftac_role;
