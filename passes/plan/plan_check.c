@@ -7,6 +7,7 @@
 #include "ir/loop.h"
 #include "ir/support/map.h"
 #include "passes/fuse/work.h"
+#include "passes/plan/plan_reads.h"
 
 /* One store of the entry's kernels. */
 typedef struct Stored {
@@ -18,10 +19,10 @@ typedef struct Stored {
 typedef struct PlanCheck {
     const Plan *plan;
     const EntryPlan *entry;
-    Stored *stores;           /* all of the entry, in order */
-    int *by_value;            /* by node id: the first of its stores, -1 */
-    Map *by_buffer;           /* the first store to it */
-    VisitList visits, others; /* the kernel's; of one that is looked at besides */
+    Stored *stores;              /* all of the entry, in order */
+    int *by_value;               /* by node id: the first of its stores, -1 */
+    Map *by_buffer;              /* the first store to it */
+    AccessList accesses, others; /* the kernel's; of one that is looked at besides */
     const Kernel *kernel;
     int at;       /* position of kernel */
     Arena *arena; /* for the sentence */
@@ -48,7 +49,7 @@ static int first_writer(const PlanCheck *c, const Buffer *b)
     return i < 0 ? c->entry->n_kernels : c->stores[i].kernel;
 }
 
-static void check_read(PlanCheck *c, const Visit *v)
+static void check_read(PlanCheck *c, const Access *v)
 {
     const EntryPlan *e = c->entry;
     const Buffer *b = e->buffer[v->node->id];
@@ -77,11 +78,11 @@ static void check_read(PlanCheck *c, const Visit *v)
     FAIL(c, "kernel %s reads %%%s before it is written", c->kernel->name, name);
 }
 
-static void check_reduce(PlanCheck *c, const Visit *v)
+static void check_reduce(PlanCheck *c, const Access *v)
 {
     const Kernel *k = c->kernel;
-    const unsigned mask = visit_mask(v);
-    if (mask & VISIT_REDUCED || !mask_is_prefix(mask, &k->space, k->order))
+    const unsigned mask = v->axes;
+    if (mask & ACCESS_REDUCED || !mask_is_prefix(mask, &k->space, k->order))
         FAIL(c, "kernel %s computes the reduction %%%s again and again", k->name,
              v->node->name);
     const bool in_vector = k->vector >= 0 && (mask >> k->vector & 1);
@@ -89,7 +90,7 @@ static void check_reduce(PlanCheck *c, const Visit *v)
         FAIL(c, "kernel %s reduces %%%s along the wrong loop", k->name, v->node->name);
 }
 
-static void check_computed(PlanCheck *c, const Visit *v)
+static void check_computed(PlanCheck *c, const Access *v)
 {
     const Kernel *k = c->kernel;
     const OpKind kind = node_kind(v->node);
@@ -141,20 +142,15 @@ static void check_loops(PlanCheck *c)
 static void check_kernel(PlanCheck *c)
 {
     const Kernel *k = c->kernel;
-    VisitList *l = &c->visits;
+    AccessList *l = &c->accesses;
     check_loops(c);
-    Node **roots = arena_array(c->scratch, (size_t)k->n_stores + 1, sizeof *roots);
-    for (int i = 0; i < k->n_stores; i++) {
-        roots[i] = k->stores[i].value;
+    for (int i = 0; i < k->n_stores; i++)
         check_store(c, &k->stores[i]);
-    }
-    const KernelOfEntry context = {c->entry, k};
-    visit_kernel(l, c->scratch, c->entry->graph, k->n_stores, roots, &k->space, kernel_reads,
-                 &context);
+    plan_accesses(l, c->scratch, c->entry, k, NULL);
     if (k->contract && l->first[k->contract->id] < 0)
         FAIL(c, "kernel %s does not use its contraction", k->name);
     for (int i = 0; i < l->n; i++) {
-        if (l->v[i].external)
+        if (l->v[i].read)
             check_read(c, &l->v[i]);
         else
             check_computed(c, &l->v[i]);
@@ -200,9 +196,9 @@ static void collect_lives(PlanCheck *c, Lives *l)
             note_life(l, c->kernel->stores[s].to, k);
         for (int i = 0; c->kernel->loop && i < c->kernel->loop->n_own; i++)
             note_life(l, c->kernel->loop->own[i], k);
-        for (int i = 0; i < c->visits.n; i++) {
-            const Visit *v = &c->visits.v[i];
-            const Buffer *b = v->external ? e->buffer[v->node->id] : NULL;
+        for (int i = 0; i < c->accesses.n; i++) {
+            const Access *v = &c->accesses.v[i];
+            const Buffer *b = v->read ? e->buffer[v->node->id] : NULL;
             const int at = b ? map_get(l->number, b) : -1;
             if (at >= 0)
                 l->v[at].last = b->space == BUF_SHARED && c->kernel->per_model
@@ -218,6 +214,39 @@ static bool overlap(const Buffer *a, const Buffer *b)
            b->offset < a->offset + a->bytes;
 }
 
+/* How a store of the kernel reads memory: not at all, at the stored index only, or elsewhere. */
+static int reads_of(PlanCheck *c, const Kernel *k, const Store *s, const Buffer *b)
+{
+    int reads = 0;
+    plan_accesses(&c->others, c->scratch, c->entry, k, s);
+    for (int i = 0; i < c->others.n; i++) {
+        const Access *v = &c->others.v[i];
+        if (v->read && c->entry->buffer[v->node->id] == b)
+            reads = v->exact && reads < 2 ? 1 : 2;
+    }
+    return reads;
+}
+
+/* May the store write over memory that the kernel reads for the last time?  If each element is
+ * read just before it is written over, by what is written, and by nothing else. */
+static bool store_replaces(PlanCheck *c, const Kernel *k, const Store *s, const Buffer *old)
+{
+    const Buffer *to = s->to;
+    const size_t strides = (size_t)k->space.rank * sizeof *to->stride;
+    if (k->kind != KERNEL_EXPR || to->bytes != old->bytes ||
+        dtype_bytes(to->dtype) != dtype_bytes(old->dtype) ||
+        !shape_equal(&to->shape, &k->space) || !shape_equal(&to->shape, &old->shape) ||
+        memcmp(to->stride, old->stride, strides) != 0)
+        return false;
+    for (int i = 0; i < k->n_stores; i++) {
+        const bool same = k->stores[i].value == s->value;
+        const int reads = reads_of(c, k, &k->stores[i], old);
+        if (same ? reads != 1 : reads != 0)
+            return false;
+    }
+    return true;
+}
+
 /* b is written over a in the kernel that reads a last. */
 static bool written_over(PlanCheck *c, const Life *a, const Life *b)
 {
@@ -226,8 +255,7 @@ static bool written_over(PlanCheck *c, const Life *a, const Life *b)
     const Kernel *k = &c->entry->kernels[b->first];
     for (int i = 0; i < k->n_stores; i++)
         if (k->stores[i].to == b->buffer)
-            return store_in_place(c->entry, k, &k->stores[i], a->buffer, &c->others,
-                                  c->scratch);
+            return store_replaces(c, k, &k->stores[i], a->buffer);
     return false;
 }
 
@@ -428,7 +456,7 @@ static void check_entry(PlanCheck *c)
     check_steps(c);
     Lives lives = {.number = map_of_addresses(c->scratch)};
     lives.v = arena_array(c->scratch, (size_t)count_stores(e) + 1, sizeof *lives.v);
-    c->visits = c->others = (VisitList){0};
+    c->accesses = c->others = (AccessList){0};
     list_stores(c);
     collect_lives(c, &lives);
     for (int i = 0; i < lives.n; i++) {

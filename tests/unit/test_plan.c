@@ -571,6 +571,35 @@ static void check_broken_steps(const Case *c)
     CHECK(!plan_check(c->plan, c->arena), "the plan holds again");
 }
 
+/* Kernels that leave something out, or do it elsewhere. */
+static void check_broken_kernels(const Case *c)
+{
+    Kernel *k = &c->e->kernels[writer_of(c, "p")];
+    const Kernel whole = *k;
+    k->n_stores = 0;
+    expect_wrong(c, "stores nothing");
+    *k = whole;
+    k->order[0] = MAX_RANK - 1;
+    expect_wrong(c, "are not its axes");
+    *k = whole;
+    k->space.dim[0]++;
+    expect_wrong(c, "does not lie in the space");
+    *k = whole;
+    Buffer *to = k->stores[0].to;
+    const Buffer place = *to;
+    to->shape.dim[0]++;
+    expect_wrong(c, "of another shape");
+    *to = place;
+    Store *twice = arena_array(c->arena, (size_t)k->n_stores + 1, sizeof *twice);
+    memcpy(twice, k->stores, (size_t)k->n_stores * sizeof *twice);
+    twice[k->n_stores] = twice[0];
+    k->stores = twice;
+    k->n_stores++;
+    expect_wrong(c, "is written twice");
+    *k = whole;
+    CHECK(!plan_check(c->plan, c->arena), "the plan holds again");
+}
+
 /* A broken plan is found. */
 static void test_checker(void)
 {
@@ -586,6 +615,7 @@ static void test_checker(void)
     e->kernels[first] = e->kernels[p];
     e->kernels[p] = saved;
     check_broken_steps(&c);
+    check_broken_kernels(&c);
     Buffer *one = NULL;
     int found = 0;
     for (int k = 0; k < e->n_kernels; k++)
