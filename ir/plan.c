@@ -5,6 +5,7 @@
 
 #include "ir/loop.h"
 #include "ir/print.h"
+#include "ir/reading.h"
 
 bool buffer_is_planned(const Buffer *b)
 {
@@ -28,6 +29,20 @@ bool kernel_reads(const void *kernel_of_entry, const Node *n)
 {
     const KernelOfEntry *k = kernel_of_entry;
     return kernel_read(k->entry, k->kernel, n) != NULL;
+}
+
+const Buffer *kernel_operand(IndexSpace *s, const EntryPlan *e, const Kernel *k, const Node *n,
+                             int64_t *stride, int64_t *offset)
+{
+    const KernelOfEntry kernel = {e, k};
+    int var[MAX_RANK];
+    Index i = index_of_axes(s, &n->type.shape, var);
+    const Node *base = read_through_views(s, n, kernel_reads, &kernel, &i);
+    const Buffer *b = kernel_read(e, k, base);
+    if (!b)
+        return NULL;
+    const Affine at = index_offset(s, &b->shape, b->stride, &i);
+    return affine_strides(at, n->type.shape.rank, var, stride, offset) ? b : NULL;
 }
 
 /* Marks 1: computed, 2: loaded. */

@@ -13,6 +13,7 @@
 #define HFTAC_IR_PLAN_H
 
 #include "ir/graph.h"
+#include "ir/index.h"
 
 typedef enum BufferSpace {
     BUF_STATE,   /* in the model's block of state; offset within it */
@@ -196,6 +197,11 @@ typedef struct KernelOfEntry {
     const Kernel *kernel;
 } KernelOfEntry;
 bool kernel_reads(const void *kernel_of_entry, const Node *n);
+/* The place that kernel k reads n from, itself or through views: per axis of n the stride in
+ * elements (0 on axes of extent 1 and on broadcast ones), and the offset of element 0.  NULL: the
+ * kernel computes it, or its elements are at no strides. */
+const Buffer *kernel_operand(IndexSpace *s, const EntryPlan *e, const Kernel *k, const Node *n,
+                             int64_t *stride, int64_t *offset);
 /* The nodes that kernel k computes, in definition order (arena array); *n: how many. */
 Node **kernel_body(const EntryPlan *e, const Kernel *k, Arena *a, int *n);
 

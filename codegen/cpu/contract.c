@@ -21,8 +21,9 @@ static void find_operand(Contract *x, Operand *o, int which)
     o->node = x->c.node->in[which];
     o->which = which;
     int64_t stride[MAX_RANK];
-    const Buffer *b = NULL;
-    if (!emit_operand_view(x->e, o->node, &b, stride, &o->offset) || b->dtype != x->type)
+    const Buffer *b =
+        kernel_operand(&x->e->space, x->e->entry, x->e->kernel, o->node, stride, &o->offset);
+    if (!b || b->dtype != x->type)
         return;
     for (int l = 0; l < x->c.n_out + x->c.n_sum; l++) {
         const int axis = x->c.letter[l].in[which];

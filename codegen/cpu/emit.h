@@ -165,12 +165,6 @@ void emit_memory_init(Emit *e);
 /* Reductions, for eval.c: n has kind REDUCE. */
 LLVMValueRef emit_reduce(Emit *e, const Node *n, const Index *i);
 
-/* A node that lies in a buffer, or is a view of one that does: *buffer and, per axis of n, the
- * stride in elements (0 on axes of extent 1 and on broadcast ones) and the offset of element 0.
- * false if some view does not resolve to strides. */
-bool emit_operand_view(Emit *e, const Node *n, const Buffer **buffer, int64_t *stride,
-                       int64_t *offset);
-
 /* scalar.c: fn of operands of `operand` giving `result`; x[k] are scalars or vectors, mixed.  For
  * SC_WHERE x[0] is bool and `operand` is the type of the others.  SC_CAST converts operand to
  * result.  Scalars in, scalar out. */

@@ -13,7 +13,6 @@
  * order, than the whole, so cuts cannot matter to bits.  What is stored outside of that loop, a
  * flag, a sum over the cut axis, an accumulation in order: such kernels have one part. */
 #include "codegen/cpu/emit.h"
-#include "ir/reading.h"
 
 enum {
     FLAT_BLOCKS = 2 /* of guarded stores that are looked at together */
@@ -230,21 +229,6 @@ static void emit_flat(Emit *e)
     }
     if (scalar)
         emit_stores_write(e, 1, &scalar);
-}
-
-bool emit_operand_view(Emit *e, const Node *n, const Buffer **buffer, int64_t *stride,
-                       int64_t *offset)
-{
-    const KernelOfEntry kernel = {e->entry, e->kernel};
-    const int rank = n->type.shape.rank;
-    int var[MAX_RANK];
-    Index i = index_of_axes(&e->space, &n->type.shape, var);
-    n = read_through_views(&e->space, n, kernel_reads, &kernel, &i);
-    *buffer = emit_readable(e, n);
-    if (!*buffer)
-        return false;
-    const Affine at = index_offset(&e->space, &(*buffer)->shape, (*buffer)->stride, &i);
-    return affine_strides(at, rank, var, stride, offset);
 }
 
 LLVMTypeRef emit_kernel_type(LLVMContextRef c)

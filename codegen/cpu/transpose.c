@@ -25,8 +25,8 @@ static bool find_transpose(Emit *e, Transpose *t)
     *t = (Transpose){.to = s->to, .a = k->vector, .b = -1, .dtype = s->value->type.dtype};
     if (!shape_equal(shape, &k->space) || s->to->dtype != t->dtype || s->to->stride[t->a] != 1)
         return false;
-    if (!emit_operand_view(e, s->value, &t->from, t->stride, &t->offset) ||
-        t->from->dtype != t->dtype || t->stride[t->a] <= 1)
+    t->from = kernel_operand(&e->space, e->entry, k, s->value, t->stride, &t->offset);
+    if (!t->from || t->from->dtype != t->dtype || t->stride[t->a] <= 1)
         return false;
     for (int d = 0; d < shape->rank; d++)
         if (t->stride[d] == 1 && shape->dim[d] > 1)

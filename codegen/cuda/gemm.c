@@ -83,34 +83,13 @@ static LetterClass row_class(const Gemm *g, int which)
 
 /* ---- operands ---- */
 
-/* A constant may have a place, but its values are in the text of the functions. */
-static bool in_memory(const void *entry, const Node *n)
-{
-    return ((const EntryPlan *)entry)->buffer[n->id] && n->op != OP_CONST;
-}
-
-/* The buffer that n is read from as it lies there, by axis of n the strides; NULL: none. */
-static const Buffer *buffer_below_views(Cuda *c, const Node *n, int64_t *stride,
-                                        int64_t *offset)
-{
-    int var[MAX_RANK];
-    Index i = index_of_axes(&c->space, &n->type.shape, var);
-    const Node *base = read_through_views(&c->space, n, in_memory, c->entry, &i);
-    if (!in_memory(c->entry, base))
-        return NULL;
-    const Buffer *b = c->entry->buffer[base->id];
-    const Affine at = index_offset(&c->space, &b->shape, b->stride, &i);
-    return affine_strides(at, n->type.shape.rank, var, stride, offset) &&
-                   b->dtype == n->type.dtype
-               ? b
-               : NULL;
-}
-
 static bool find_operand(Gemm *g, int which, Matrix *m)
 {
     int64_t axis[MAX_RANK], stride[2 * MAX_RANK] = {0};
-    m->buffer = buffer_below_views(g->c, g->k->contract->in[which], axis, &m->offset);
-    if (!m->buffer)
+    const Node *n = g->k->contract->in[which];
+    m->buffer = kernel_operand(&g->c->space, g->c->entry, g->k, n, axis, &m->offset);
+    /* A constant is packed: its values are in the text of the functions. */
+    if (!m->buffer || m->buffer->dtype != n->type.dtype || base_of_views(n)->op == OP_CONST)
         return false;
     for (int l = 0; l < g->x.n_out + g->x.n_sum; l++)
         stride[l] = g->x.letter[l].in[which] < 0 ? 0 : axis[g->x.letter[l].in[which]];
