@@ -278,44 +278,36 @@ static Value bind_definition(Elab *e, ValueKind kind, const Ast *def, const Args
 
 static Value call_dispatch(Elab *e, const Value *callee, const Args *args)
 {
-    switch (callee->kind) {
-    case V_FN:
+    const ValueKind kind = callee->kind;
+    if (kind == V_FN)
         return call_fn(e, callee->def, args);
-    case V_BUILTIN:
+    if (kind == V_BUILTIN)
         return call_builtin(e, callee->builtin, args);
-    case V_BLOCK:
+    if (kind == V_BLOCK)
         return block_instance(e, callee->def, args);
-    case V_LAYER:
+    if (kind == V_LAYER)
         return layer_call(e, callee->layer, args);
-    case V_OPTDEF:
-        return bind_definition(e, V_OPTIM, callee->def, args);
-    case V_SCHEDDEF:
-        return bind_definition(e, V_SCHED, callee->def, args);
-    case V_ERROR:
-        return *callee;
-    default:
+    if (kind == V_OPTDEF || kind == V_SCHEDDEF)
+        return bind_definition(e, kind == V_OPTDEF ? V_OPTIM : V_SCHED, callee->def, args);
+    if (kind != V_ERROR)
         diag_error(e->diag, args->name_loc, "%s cannot be called", value_what(e, callee));
-        return value_error();
-    }
+    return value_error();
+}
+
+static const char *layer_name(const Layer *l)
+{
+    if (l->path != NULL)
+        return l->path;
+    return l->block ? l->block->def->name : "Sequential";
 }
 
 static const char *callee_name(const Value *v)
 {
-    switch (v->kind) {
-    case V_BUILTIN:
+    if (v->kind == V_BUILTIN)
         return v->builtin->name;
-    case V_LAYER:
-        return v->layer->path != NULL ? v->layer->path
-               : v->layer->block      ? v->layer->block->def->name
-                                      : "Sequential";
-    case V_FN:
-    case V_BLOCK:
-    case V_OPTDEF:
-    case V_SCHEDDEF:
-        return v->def->name;
-    default:
-        return "";
-    }
+    if (v->kind == V_LAYER)
+        return layer_name(v->layer);
+    return value_is_definition(v) ? v->def->name : "";
 }
 
 /* Nodes made inside the library stand at the user's call: later phases report there. */

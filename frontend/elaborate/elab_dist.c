@@ -13,28 +13,20 @@ Dist dist_constant(Value v, SrcRange at)
 bool dist_from(Elab *e, const Value *v, SrcRange at, Dist *out)
 {
     *out = dist_constant(value_int(0), at);
-    switch (v->kind) {
-    case V_DIST:
+    if (v->kind == V_DIST) {
         *out = *v->dist;
         return true;
-    case V_NUM:
-    case V_BOOL:
+    }
+    if (value_is_number(v) || v->kind == V_TENSOR) {
         out->arg[0] = *v;
+        out->graph = v->kind == V_TENSOR ? e->b.graph : NULL;
         return true;
-    case V_TENSOR:
-        out->graph = e->b.graph;
-        out->arg[0] = *v;
-        return true;
-    case V_BUILTIN: {
+    }
+    if (v->kind == V_BUILTIN && builtin_is_family(v->builtin)) {
         /* `init = zeros`, `init = normal`: the family with its defaults. */
         const Args none = {.loc = at, .name_loc = at};
-        if (!builtin_is_family(v->builtin))
-            break;
         const Value d = call_value(e, v, &none);
         return d.kind == V_DIST && dist_from(e, &d, at, out);
-    }
-    default:
-        break;
     }
     if (v->kind != V_ERROR)
         diag_error(e->diag, at,

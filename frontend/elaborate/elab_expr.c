@@ -189,47 +189,36 @@ static Value eval_self(Elab *e, const Ast *t)
     return value_error();
 }
 
+/* A name, a literal, or `_`. */
+static Value eval_word(Elab *e, const Ast *t)
+{
+    if (t->kind == AST_NAME)
+        return elab_name(e, t->name, t->loc);
+    if (t->kind == AST_NUMBER)
+        return value_num(t->value, t->flag);
+    if (t->kind == AST_STRING)
+        return value_str(t->name);
+    if (t->kind == AST_TRUE || t->kind == AST_FALSE)
+        return value_bool(t->kind == AST_TRUE);
+    return t->kind == AST_NONE ? value_none() : (Value){.kind = V_WILD};
+}
+
+/* Each kind of expression; the other kinds are none. */
+static Value (*const evaluators[AST_KIND_COUNT])(Elab *e, const Ast *t) = {
+    [AST_NAME] = eval_word,     [AST_NUMBER] = eval_word,   [AST_STRING] = eval_word,
+    [AST_TRUE] = eval_word,     [AST_FALSE] = eval_word,    [AST_NONE] = eval_word,
+    [AST_WILD] = eval_word,     [AST_SELF] = eval_self,     [AST_LIST] = eval_list,
+    [AST_RANGE] = eval_range,   [AST_CALL] = eval_call,     [AST_PIPE] = eval_pipe,
+    [AST_INDEX] = eval_index,   [AST_MEMBER] = eval_member, [AST_UNARY] = eval_unary,
+    [AST_BINARY] = eval_binary, [AST_COND] = eval_cond,
+};
+
 static Value eval_node(Elab *e, const Ast *t)
 {
-    switch (t->kind) {
-    case AST_NAME:
-        return elab_name(e, t->name, t->loc);
-    case AST_NUMBER:
-        return value_num(t->value, t->flag);
-    case AST_STRING:
-        return value_str(t->name);
-    case AST_TRUE:
-        return value_bool(true);
-    case AST_FALSE:
-        return value_bool(false);
-    case AST_NONE:
-        return value_none();
-    case AST_WILD:
-        return (Value){.kind = V_WILD};
-    case AST_SELF:
-        return eval_self(e, t);
-    case AST_LIST:
-        return eval_list(e, t);
-    case AST_RANGE:
-        return eval_range(e, t);
-    case AST_CALL:
-        return eval_call(e, t);
-    case AST_PIPE:
-        return eval_pipe(e, t);
-    case AST_INDEX:
-        return eval_index(e, t);
-    case AST_MEMBER:
-        return eval_member(e, t);
-    case AST_UNARY:
-        return eval_unary(e, t);
-    case AST_BINARY:
-        return eval_binary(e, t);
-    case AST_COND:
-        return eval_cond(e, t);
-    default:
-        diag_error(e->diag, t->loc, "this is not an expression");
-        return value_error();
-    }
+    if (evaluators[t->kind] != NULL)
+        return evaluators[t->kind](e, t);
+    diag_error(e->diag, t->loc, "this is not an expression");
+    return value_error();
 }
 
 Value eval(Elab *e, const Ast *t)

@@ -233,22 +233,18 @@ __extension__ typedef __int128 Wide;
 /* Of integers within +-2^63, all that + - * // % and small powers give. */
 static Wide integer_result(OpCode op, Wide x, Wide y)
 {
-    switch (scalar_of(op)) {
-    case SC_ADD:
+    if (op == OP_ADD)
         return x + y;
-    case SC_SUB:
+    if (op == OP_SUB)
         return x - y;
-    case SC_MUL:
+    if (op == OP_MUL)
         return x * y;
-    case SC_MIN:
+    if (op == OP_MIN)
         return x < y ? x : y;
-    case SC_MAX:
+    if (op == OP_MAX)
         return x > y ? x : y;
-    default: {
-        const Wide rest = x % y, shift = rest != 0 && (rest < 0) != (y < 0);
-        return op == OP_MOD ? rest + (shift ? y : 0) : x / y - shift;
-    }
-    }
+    const Wide rest = x % y, shift = rest != 0 && (rest < 0) != (y < 0);
+    return op == OP_MOD ? rest + (shift ? y : 0) : x / y - shift;
 }
 
 /* A number holds integers exactly or not at all: beyond i64 they are reals, and one between that

@@ -49,9 +49,13 @@ static Span span_of_type(DType t)
         return (Span){0, 255, true};
     case DT_I32:
         return (Span){-0x1p31, 0x1p31 - 1, true};
-    default:
-        return (Span){-0x1p63, 0x1p63, false};
+    case DT_I64:
+    case DT_F32:
+    case DT_F64:
+    case DT_COUNT:
+        break;
     }
+    return (Span){-0x1p63, 0x1p63, false};
 }
 
 static Span span_join(Span a, Span b)

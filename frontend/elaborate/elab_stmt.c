@@ -361,41 +361,27 @@ static void exec_repeat(Elab *e, const Ast *s)
     }
 }
 
+/* What stands in a body other than the train section's. */
+static void (*const executors[AST_KIND_COUNT])(Elab *e, const Ast *s) = {
+    [AST_ASSIGN] = exec_assign,
+    [AST_STATE] = exec_state,
+    [AST_NEXT] = exec_next,
+    [AST_RETURN] = exec_return,
+    [AST_IF] = exec_if,
+    [AST_REPEAT] = exec_repeat,
+    [AST_INPUT] = exec_input,
+    [AST_TARGET] = exec_input,
+    [AST_LOSS] = exec_objective,
+    [AST_OUTPUT] = exec_output,
+    [AST_METRIC] = exec_objective,
+};
+
 static void exec_one(Elab *e, const Ast *s)
 {
-    switch (s->kind) {
-    case AST_ASSIGN:
-        exec_assign(e, s);
-        break;
-    case AST_STATE:
-        exec_state(e, s);
-        break;
-    case AST_NEXT:
-        exec_next(e, s);
-        break;
-    case AST_RETURN:
-        exec_return(e, s);
-        break;
-    case AST_IF:
-        exec_if(e, s);
-        break;
-    case AST_REPEAT:
-        exec_repeat(e, s);
-        break;
-    case AST_INPUT:
-    case AST_TARGET:
-        exec_input(e, s);
-        break;
-    case AST_LOSS:
-    case AST_METRIC:
-        exec_objective(e, s);
-        break;
-    case AST_OUTPUT:
-        exec_output(e, s);
-        break;
-    default:
+    if (executors[s->kind] != NULL)
+        executors[s->kind](e, s);
+    else
         e->train_statement(e, s);
-    }
 }
 
 static void exec_stmt(Elab *e, const Ast *s)

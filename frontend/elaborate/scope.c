@@ -174,18 +174,17 @@ Value elab_name(Elab *e, const char *name, SrcRange at)
     return value_error();
 }
 
-static ValueKind definition_kind(AstKind k)
+/* What the name of a definition stands for; V_ERROR: the kind defines none. */
+static const ValueKind definition_kinds[AST_KIND_COUNT] = {
+    [AST_FN] = V_FN,
+    [AST_BLOCK] = V_BLOCK,
+    [AST_OPTDEF] = V_OPTDEF,
+    [AST_SCHEDDEF] = V_SCHEDDEF,
+};
+
+static bool is_binding(AstKind k)
 {
-    switch (k) {
-    case AST_FN:
-        return V_FN;
-    case AST_BLOCK:
-        return V_BLOCK;
-    case AST_OPTDEF:
-        return V_OPTDEF;
-    default:
-        return V_SCHEDDEF;
-    }
+    return k == AST_CONST || k == AST_ARCH || k == AST_HYPER;
 }
 
 static const char *binding_word(AstKind k)
@@ -251,7 +250,7 @@ static Value check_constant(Elab *e, const Global *g, Value v)
 Value global_value(Elab *e, Global *g, SrcRange at)
 {
     if (g->kind != AST_CONST && g->kind != AST_ARCH && g->kind != AST_HYPER)
-        return (Value){.kind = definition_kind(g->kind), .def = g->decl};
+        return (Value){.kind = definition_kinds[g->kind], .def = g->decl};
     if (!binding_allowed(e, g, at))
         return value_error();
     if (g->state == GLOBAL_BUSY) {
@@ -309,27 +308,14 @@ void globals_collect(Elab *e, const Ast *file, bool library)
         const Ast *d = file->kid[i];
         if (d == NULL)
             continue;
-        switch (d->kind) {
-        case AST_CONST:
-        case AST_ARCH:
-        case AST_HYPER:
+        if (is_binding(d->kind))
             for (int k = 0; k < d->n; k++)
                 global_add(e, d->kid[k], d->kind, library);
-            break;
-        case AST_FN:
-        case AST_BLOCK:
-        case AST_OPTDEF:
-        case AST_SCHEDDEF:
+        else if (definition_kinds[d->kind] != V_ERROR)
             global_add(e, d, d->kind, library);
-            break;
-        case AST_MODEL:
+        else if (d->kind == AST_MODEL)
             only_one(e, &e->model, d, "model");
-            break;
-        case AST_TRAIN:
+        else if (d->kind == AST_TRAIN)
             only_one(e, &e->train, d, "train section");
-            break;
-        default:
-            break;
-        }
     }
 }

@@ -168,80 +168,60 @@ static void repeat(Printer *p, const Ast *t)
     body(p, t->kid[1]);
 }
 
+static void assignment(Printer *p, const Ast *t)
+{
+    targets(p, t->kid[0]);
+    value_opt(p, t->kid[1]);
+}
+
+static void state(Printer *p, const Ast *t)
+{
+    text_printf(p->out, "state %s", t->name);
+    type_opt(p, t->kid[0], " : ");
+    value_opt(p, t->kid[1]);
+}
+
+static void next(Printer *p, const Ast *t)
+{
+    text_printf(p->out, "%s := ", t->name);
+    print_expr(p, t->kid[0], LEVEL_COND);
+}
+
+static void init(Printer *p, const Ast *t)
+{
+    add(p, "init ");
+    print_expr(p, t->kid[0], LEVEL_COND);
+    add(p, " ");
+    print_expr(p, t->kid[1], LEVEL_COND);
+}
+
+/* Statements `WORD expressions`, `WORD name = value`, and those with a form of their own. */
+static const char *const with_exprs[AST_KIND_COUNT] = {
+    [AST_LOSS] = "loss",     [AST_RETURN] = "return",         [AST_EPOCHS] = "epochs",
+    [AST_CLIP] = "clip",     [AST_ACCUMULATE] = "accumulate", [AST_OPTIMIZER] = "optimizer",
+    [AST_FREEZE] = "freeze", [AST_NO_DECAY] = "no_decay",
+};
+static const char *const with_name[AST_KIND_COUNT] = {
+    [AST_METRIC] = "metric",
+    [AST_OUTPUT] = "output",
+    [AST_BATCH] = "batch",
+};
+static void (*const forms[AST_KIND_COUNT])(Printer *p, const Ast *t) = {
+    [AST_INPUT] = input,   [AST_TARGET] = input, [AST_ASSIGN] = assignment,
+    [AST_STATE] = state,   [AST_NEXT] = next,    [AST_IF] = if_statement,
+    [AST_REPEAT] = repeat, [AST_INIT] = init,    [AST_SCHEDULE] = schedule,
+    [AST_UPDATE] = update,
+};
+
 static void statement(Printer *p, const Ast *t)
 {
-    switch (t->kind) {
-    case AST_INPUT:
-    case AST_TARGET:
-        input(p, t);
-        break;
-    case AST_LOSS:
-        word_exprs(p, "loss", t);
-        break;
-    case AST_METRIC:
-        text_printf(p->out, "metric %s", t->name);
+    if (forms[t->kind]) {
+        forms[t->kind](p, t);
+    } else if (with_exprs[t->kind]) {
+        word_exprs(p, with_exprs[t->kind], t);
+    } else {
+        text_printf(p->out, "%s %s", with_name[t->kind], t->name);
         value_opt(p, t->kid[0]);
-        break;
-    case AST_OUTPUT:
-        text_printf(p->out, "output %s", t->name);
-        value_opt(p, t->kid[0]);
-        break;
-    case AST_RETURN:
-        word_exprs(p, "return", t);
-        break;
-    case AST_ASSIGN:
-        targets(p, t->kid[0]);
-        value_opt(p, t->kid[1]);
-        break;
-    case AST_STATE:
-        text_printf(p->out, "state %s", t->name);
-        type_opt(p, t->kid[0], " : ");
-        value_opt(p, t->kid[1]);
-        break;
-    case AST_NEXT:
-        text_printf(p->out, "%s := ", t->name);
-        print_expr(p, t->kid[0], LEVEL_COND);
-        break;
-    case AST_IF:
-        if_statement(p, t);
-        break;
-    case AST_REPEAT:
-        repeat(p, t);
-        break;
-    case AST_INIT:
-        add(p, "init ");
-        print_expr(p, t->kid[0], LEVEL_COND);
-        add(p, " ");
-        print_expr(p, t->kid[1], LEVEL_COND);
-        break;
-    case AST_BATCH:
-        text_printf(p->out, "batch %s", t->name);
-        value_opt(p, t->kid[0]);
-        break;
-    case AST_EPOCHS:
-        word_exprs(p, "epochs", t);
-        break;
-    case AST_CLIP:
-        word_exprs(p, "clip", t);
-        break;
-    case AST_ACCUMULATE:
-        word_exprs(p, "accumulate", t);
-        break;
-    case AST_OPTIMIZER:
-        word_exprs(p, "optimizer", t);
-        break;
-    case AST_SCHEDULE:
-        schedule(p, t);
-        break;
-    case AST_FREEZE:
-        word_exprs(p, "freeze", t);
-        break;
-    case AST_NO_DECAY:
-        word_exprs(p, "no_decay", t);
-        break;
-    default:
-        update(p, t);
-        break;
     }
 }
 
@@ -297,47 +277,50 @@ static void block(Printer *p, const Ast *t)
     body(p, t->kid[3]);
 }
 
+static void include(Printer *p, const Ast *t)
+{
+    text_printf(p->out, "include \"%s\"", t->name);
+}
+
+static void optimizer(Printer *p, const Ast *t)
+{
+    text_printf(p->out, "optimizer %s", t->name);
+    params(p, t->kid[0]);
+    add(p, " on ");
+    params(p, t->kid[1]);
+    add(p, " ");
+    body(p, t->kid[2]);
+}
+
+/* The model or the train section. */
+static void section(Printer *p, const Ast *t)
+{
+    text_printf(p->out, "%s ", t->kind == AST_MODEL ? "model" : "train");
+    if (t->name)
+        text_printf(p->out, "%s ", t->name);
+    p->in_model = t->kind == AST_MODEL;
+    body(p, t->kid[0]);
+    p->in_model = false;
+}
+
 static void declaration(Printer *p, const Ast *t)
 {
-    switch (t->kind) {
-    case AST_CONST:
-        binds(p, "const", t);
-        break;
-    case AST_ARCH:
-        binds(p, "arch", t);
-        break;
-    case AST_HYPER:
-        binds(p, "hyper", t);
-        break;
-    case AST_INCLUDE:
-        text_printf(p->out, "include \"%s\"", t->name);
-        break;
-    case AST_FN:
-        function(p, "fn", t);
-        break;
-    case AST_SCHEDDEF:
-        function(p, "schedule", t);
-        break;
-    case AST_BLOCK:
+    static const char *const bindings[AST_KIND_COUNT] = {
+        [AST_CONST] = "const", [AST_ARCH] = "arch", [AST_HYPER] = "hyper"};
+    static const char *const functions[AST_KIND_COUNT] = {
+        [AST_FN] = "fn", [AST_SCHEDDEF] = "schedule"};
+    if (bindings[t->kind])
+        binds(p, bindings[t->kind], t);
+    else if (functions[t->kind])
+        function(p, functions[t->kind], t);
+    else if (t->kind == AST_INCLUDE)
+        include(p, t);
+    else if (t->kind == AST_BLOCK)
         block(p, t);
-        break;
-    case AST_OPTDEF:
-        text_printf(p->out, "optimizer %s", t->name);
-        params(p, t->kid[0]);
-        add(p, " on ");
-        params(p, t->kid[1]);
-        add(p, " ");
-        body(p, t->kid[2]);
-        break;
-    default:
-        text_printf(p->out, "%s ", t->kind == AST_MODEL ? "model" : "train");
-        if (t->name)
-            text_printf(p->out, "%s ", t->name);
-        p->in_model = t->kind == AST_MODEL;
-        body(p, t->kid[0]);
-        p->in_model = false;
-        break;
-    }
+    else if (t->kind == AST_OPTDEF)
+        optimizer(p, t);
+    else
+        section(p, t);
     add(p, "\n");
 }
 

@@ -37,20 +37,15 @@ static Level binary_level(const char *op)
 
 static Level level_of(const Ast *t)
 {
-    switch (t->kind) {
-    case AST_RANGE:
+    if (t->kind == AST_RANGE)
         return LEVEL_RANGE;
-    case AST_COND:
+    if (t->kind == AST_COND)
         return LEVEL_COND;
-    case AST_PIPE:
+    if (t->kind == AST_PIPE)
         return LEVEL_PIPE;
-    case AST_UNARY:
+    if (t->kind == AST_UNARY)
         return t->name[0] == '-' ? LEVEL_UNARY : LEVEL_NOT;
-    case AST_BINARY:
-        return binary_level(t->name);
-    default:
-        return LEVEL_POSTFIX;
-    }
+    return t->kind == AST_BINARY ? binary_level(t->name) : LEVEL_POSTFIX;
 }
 
 static void binary(Printer *p, const Ast *t)
@@ -132,73 +127,69 @@ void print_two(Printer *p, const Ast *t, Level left, const char *sign, Level rig
     print_expr(p, t->kid[1], right);
 }
 
+static void string(Printer *p, const Ast *t)
+{
+    text_printf(p->out, "\"%s\"", t->name);
+}
+
+static void range(Printer *p, const Ast *t)
+{
+    print_two(p, t, LEVEL_COND, " .. ", LEVEL_COND);
+}
+
+static void pipe(Printer *p, const Ast *t)
+{
+    print_two(p, t, LEVEL_PIPE, " |> ", LEVEL_POSTFIX);
+}
+
+static void call(Printer *p, const Ast *t)
+{
+    applied(p, t, '(', ')');
+}
+
+static void indexed(Printer *p, const Ast *t)
+{
+    applied(p, t, '[', ']');
+}
+
+static void argument(Printer *p, const Ast *t)
+{
+    text_printf(p->out, "%s = ", t->name);
+    print_expr(p, t->kid[0], LEVEL_COND);
+}
+
+static void member(Printer *p, const Ast *t)
+{
+    print_expr(p, t->kid[0], LEVEL_POSTFIX);
+    text_printf(p->out, ".%s", t->name);
+}
+
+static void unary(Printer *p, const Ast *t)
+{
+    add(p, t->name[0] == '-' ? "-" : "not ");
+    print_expr(p, t->kid[0], level_of(t));
+}
+
+/* Expressions that are one word, and those with a form of their own; what is neither is a name. */
+static const char *const words[AST_KIND_COUNT] = {
+    [AST_TRUE] = "true", [AST_FALSE] = "false", [AST_NONE] = "none",
+    [AST_SELF] = "self", [AST_WILD] = "_",      [AST_DOTS] = "...",
+};
+static void (*const forms[AST_KIND_COUNT])(Printer *p, const Ast *t) = {
+    [AST_NUMBER] = number, [AST_STRING] = string, [AST_LIST] = list,     [AST_RANGE] = range,
+    [AST_CALL] = call,     [AST_ARG] = argument,  [AST_INDEX] = indexed, [AST_SLICE] = slice,
+    [AST_MEMBER] = member, [AST_UNARY] = unary,   [AST_BINARY] = binary, [AST_PIPE] = pipe,
+    [AST_COND] = cond,
+};
+
 static void bare(Printer *p, const Ast *t)
 {
-    switch (t->kind) {
-    case AST_NUMBER:
-        number(p, t);
-        break;
-    case AST_STRING:
-        text_printf(p->out, "\"%s\"", t->name);
-        break;
-    case AST_TRUE:
-        add(p, "true");
-        break;
-    case AST_FALSE:
-        add(p, "false");
-        break;
-    case AST_NONE:
-        add(p, "none");
-        break;
-    case AST_SELF:
-        add(p, "self");
-        break;
-    case AST_WILD:
-        add(p, "_");
-        break;
-    case AST_DOTS:
-        add(p, "...");
-        break;
-    case AST_LIST:
-        list(p, t);
-        break;
-    case AST_RANGE:
-        print_two(p, t, LEVEL_COND, " .. ", LEVEL_COND);
-        break;
-    case AST_CALL:
-        applied(p, t, '(', ')');
-        break;
-    case AST_ARG:
-        text_printf(p->out, "%s = ", t->name);
-        print_expr(p, t->kid[0], LEVEL_COND);
-        break;
-    case AST_INDEX:
-        applied(p, t, '[', ']');
-        break;
-    case AST_SLICE:
-        slice(p, t);
-        break;
-    case AST_MEMBER:
-        print_expr(p, t->kid[0], LEVEL_POSTFIX);
-        text_printf(p->out, ".%s", t->name);
-        break;
-    case AST_UNARY:
-        add(p, t->name[0] == '-' ? "-" : "not ");
-        print_expr(p, t->kid[0], level_of(t));
-        break;
-    case AST_BINARY:
-        binary(p, t);
-        break;
-    case AST_PIPE:
-        print_two(p, t, LEVEL_PIPE, " |> ", LEVEL_POSTFIX);
-        break;
-    case AST_COND:
-        cond(p, t);
-        break;
-    default:
+    if (forms[t->kind])
+        forms[t->kind](p, t);
+    else if (words[t->kind])
+        add(p, words[t->kind]);
+    else
         add(p, t->name ? t->name : "");
-        break;
-    }
 }
 
 void print_expr(Printer *p, const Ast *t, Level need)

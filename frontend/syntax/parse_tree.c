@@ -141,44 +141,28 @@ void parse_version(Parser *p, SrcRange loc, double version)
 
 #define AT(KIND) (1u << (KIND - AST_INPUT))
 
-/* Statement kinds that each definition's body may hold; in the order of AstKind. */
-static unsigned allowed_in(AstKind decl)
-{
-    const unsigned plain = AT(AST_ASSIGN) | AT(AST_IF) | AT(AST_REPEAT);
-    switch (decl) {
-    case AST_FN:
-        return plain | AT(AST_RETURN);
-    case AST_BLOCK:
-    case AST_OPTDEF:
-    case AST_SCHEDDEF:
-        return plain | AT(AST_RETURN) | AT(AST_STATE) | AT(AST_NEXT);
-    case AST_MODEL:
-        return plain | AT(AST_INPUT) | AT(AST_TARGET) | AT(AST_LOSS) | AT(AST_METRIC) |
-               AT(AST_OUTPUT) | AT(AST_STATE) | AT(AST_NEXT);
-    default:
-        return AT(AST_IF) | AT(AST_INIT) | AT(AST_BATCH) | AT(AST_EPOCHS) | AT(AST_CLIP) |
-               AT(AST_ACCUMULATE) | AT(AST_OPTIMIZER) | AT(AST_SCHEDULE) | AT(AST_FREEZE) |
-               AT(AST_NO_DECAY) | AT(AST_UPDATE);
-    }
-}
+#define PLAIN (AT(AST_ASSIGN) | AT(AST_IF) | AT(AST_REPEAT))
+#define KEPT  (AT(AST_STATE) | AT(AST_NEXT))
 
-static const char *body_text(AstKind decl)
-{
-    switch (decl) {
-    case AST_FN:
-        return "a fn";
-    case AST_BLOCK:
-        return "a block";
-    case AST_MODEL:
-        return "the model";
-    case AST_OPTDEF:
-        return "an optimizer's definition";
-    case AST_SCHEDDEF:
-        return "a schedule's definition";
-    default:
-        return "the train section";
-    }
-}
+/* What each definition's body is called, and which kinds of statement it may hold. */
+static const struct {
+    const char *text;
+    unsigned allowed;
+} bodies[AST_KIND_COUNT] = {
+    [AST_FN] = {"a fn", PLAIN | AT(AST_RETURN)},
+    [AST_BLOCK] = {"a block", PLAIN | KEPT | AT(AST_RETURN)},
+    [AST_OPTDEF] = {"an optimizer's definition", PLAIN | KEPT | AT(AST_RETURN)},
+    [AST_SCHEDDEF] = {"a schedule's definition", PLAIN | KEPT | AT(AST_RETURN)},
+    [AST_MODEL] = {"the model", PLAIN | KEPT | AT(AST_INPUT) | AT(AST_TARGET) | AT(AST_LOSS) |
+                                    AT(AST_METRIC) | AT(AST_OUTPUT)},
+    [AST_TRAIN] = {"the train section", AT(AST_IF) | AT(AST_INIT) | AT(AST_BATCH) |
+                                            AT(AST_EPOCHS) | AT(AST_CLIP) | AT(AST_ACCUMULATE) |
+                                            AT(AST_OPTIMIZER) | AT(AST_SCHEDULE) |
+                                            AT(AST_FREEZE) | AT(AST_NO_DECAY) | AT(AST_UPDATE)},
+};
+
+#undef PLAIN
+#undef KEPT
 
 static void check_body(Parser *p, const Ast *body, AstKind decl);
 
@@ -200,8 +184,8 @@ static void check_body(Parser *p, const Ast *body, AstKind decl)
         const char *what = t->kind == AST_ASSIGN ? "a binding"
                            : t->kind == AST_NEXT ? "':='"
                                                  : arena_printf(p->a, "'%.*s'", len, word);
-        if (!(allowed_in(decl) & AT(t->kind)))
-            diag_error(p->d, t->loc, "%s does not belong in %s", what, body_text(decl));
+        if (!(bodies[decl].allowed & AT(t->kind)))
+            diag_error(p->d, t->loc, "%s does not belong in %s", what, bodies[decl].text);
         check_kids(p, t, decl);
     }
 }

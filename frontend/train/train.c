@@ -40,8 +40,9 @@ static void read_epochs(Elab *e, Train *t, const Ast *s)
     e->module->epochs = n;
 }
 
-static void read_accumulate(Elab *e, const Ast *s)
+static void read_accumulate(Elab *e, Train *t, const Ast *s)
 {
+    (void)t;
     const Value v = eval(e, s->kid[0]);
     int64_t n;
     if (!value_to_int(e, &v, s->kid[0]->loc, "the number of batches", &n))
@@ -99,6 +100,16 @@ static Clip read_clip(Elab *e, const Ast *s)
     if (r.limit.kind != V_ERROR)
         r.kind = norm ? CLIP_NORM : CLIP_VALUE;
     return r;
+}
+
+static void read_section_schedule(Elab *e, Train *t, const Ast *s)
+{
+    t->schedule = read_schedule(e, s);
+}
+
+static void read_section_clip(Elab *e, Train *t, const Ast *s)
+{
+    t->clip = read_clip(e, s);
 }
 
 static void read_patterns(Elab *e, Train *t, const Ast *s)
@@ -195,13 +206,28 @@ static void read_optimizer_statement(Elab *e, Train *t, const Ast *s)
     add_update(e, t, s->loc)->optimizer = v;
 }
 
-static void read_init(Elab *e, const Ast *s)
+static void read_init(Elab *e, Train *t, const Ast *s)
 {
+    (void)t;
     const Value v = eval(e, s->kid[1]);
     InitRule rule = {.pattern = s->kid[0]->name, .loc = s->loc};
     if (dist_from(e, &v, s->kid[1]->loc, &rule.dist))
         *ELAB_PUSH(e, inits) = rule;
 }
+
+/* What stands in the train section, and nowhere else. */
+static void (*const readers[AST_KIND_COUNT])(Elab *e, Train *t, const Ast *s) = {
+    [AST_BATCH] = read_batch,
+    [AST_EPOCHS] = read_epochs,
+    [AST_ACCUMULATE] = read_accumulate,
+    [AST_OPTIMIZER] = read_optimizer_statement,
+    [AST_SCHEDULE] = read_section_schedule,
+    [AST_CLIP] = read_section_clip,
+    [AST_FREEZE] = read_patterns,
+    [AST_NO_DECAY] = read_patterns,
+    [AST_UPDATE] = read_update,
+    [AST_INIT] = read_init,
+};
 
 void train_statement(Elab *e, const Ast *s)
 {
@@ -214,38 +240,10 @@ void train_statement(Elab *e, const Ast *s)
         s->kind == AST_BATCH || s->kind == AST_EPOCHS || s->kind == AST_ACCUMULATE;
     if (size != t->sizes)
         return;
-    switch (s->kind) {
-    case AST_BATCH:
-        read_batch(e, t, s);
-        break;
-    case AST_EPOCHS:
-        read_epochs(e, t, s);
-        break;
-    case AST_OPTIMIZER:
-        read_optimizer_statement(e, t, s);
-        break;
-    case AST_SCHEDULE:
-        t->schedule = read_schedule(e, s);
-        break;
-    case AST_CLIP:
-        t->clip = read_clip(e, s);
-        break;
-    case AST_ACCUMULATE:
-        read_accumulate(e, s);
-        break;
-    case AST_FREEZE:
-    case AST_NO_DECAY:
-        read_patterns(e, t, s);
-        break;
-    case AST_UPDATE:
-        read_update(e, t, s);
-        break;
-    case AST_INIT:
-        read_init(e, s);
-        break;
-    default:
+    if (readers[s->kind] != NULL)
+        readers[s->kind](e, t, s);
+    else
         diag_error(e->diag, s->loc, "this statement does not belong in a train section");
-    }
 }
 
 /* Runs the section's body once. */

@@ -375,6 +375,8 @@ bool list_checked(Elab *e, const Value *list, SrcRange at);
 Value value_node(Node *n, bool weak);
 /* "a number", "a tensor f32[3]", ... for messages. */
 const char *value_what(Elab *e, const Value *v);
+/* A function, block, optimizer or schedule of the program: `def` is what it means. */
+bool value_is_definition(const Value *v);
 bool value_equal(const Value *a, const Value *b);
 /* NUM or BOOL. */
 bool value_is_number(const Value *v);

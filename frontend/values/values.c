@@ -144,39 +144,44 @@ bool value_callable(const Value *v)
            v->kind == V_LAYER || v->kind == V_OPTDEF || v->kind == V_SCHEDDEF;
 }
 
+bool value_is_definition(const Value *v)
+{
+    return v->kind == V_FN || v->kind == V_BLOCK || v->kind == V_OPTDEF ||
+           v->kind == V_SCHEDDEF;
+}
+
+static bool lists_equal(const Value *a, const Value *b)
+{
+    if (a->list.n != b->list.n)
+        return false;
+    for (int i = 0; i < a->list.n; i++)
+        if (!value_equal(&a->list.v[i], &b->list.v[i]))
+            return false;
+    return true;
+}
+
 bool value_equal(const Value *a, const Value *b)
 {
     if (value_is_number(a) && value_is_number(b))
         return value_number(a) == value_number(b);
     if (a->kind != b->kind)
         return false;
-    switch (a->kind) {
-    case V_STR:
+    if (a->kind == V_STR)
         return strcmp(a->str, b->str) == 0;
-    case V_LIST:
-        if (a->list.n != b->list.n)
-            return false;
-        for (int i = 0; i < a->list.n; i++)
-            if (!value_equal(&a->list.v[i], &b->list.v[i]))
-                return false;
-        return true;
-    case V_RANGE:
+    if (a->kind == V_LIST)
+        return lists_equal(a, b);
+    if (a->kind == V_RANGE)
         return a->range.lo == b->range.lo && a->range.hi == b->range.hi &&
                a->range.reversed == b->range.reversed;
-    case V_TENSOR:
+    if (a->kind == V_TENSOR)
         return a->node == b->node;
-    case V_FN:
-    case V_BLOCK:
-    case V_OPTDEF:
-    case V_SCHEDDEF:
+    if (value_is_definition(a))
         return a->def == b->def;
-    case V_BUILTIN:
+    if (a->kind == V_BUILTIN)
         return a->builtin == b->builtin;
-    case V_LAYER:
+    if (a->kind == V_LAYER)
         return a->layer == b->layer;
-    default:
-        return a->kind == V_NONE || a->kind == V_WILD;
-    }
+    return a->kind == V_NONE || a->kind == V_WILD;
 }
 
 bool value_elements(Elab *e, const Value *v, int *n, Value **out)
