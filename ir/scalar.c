@@ -51,43 +51,6 @@ static int64_t trunc_div(int64_t a, int64_t b)
     return b == 0 ? 0 : b == -1 ? (int64_t)(0 - (uint64_t)a) : a / b;
 }
 
-static int64_t eval_int(ScalarFn f, int64_t a, int64_t b, int64_t c)
-{
-    const uint64_t ua = (uint64_t)a, ub = (uint64_t)b, uc = (uint64_t)c;
-    switch (f) {
-    case SC_ADD:
-        return (int64_t)(ua + ub);
-    case SC_SUB:
-        return (int64_t)(ua - ub);
-    case SC_MUL:
-        return (int64_t)(ua * ub);
-    case SC_DIV:
-        return trunc_div(a, b);
-    case SC_FDIV:
-        return floor_div(a, b);
-    case SC_MOD:
-        return floor_mod(a, b);
-    case SC_POW:
-        return int_pow(a, b);
-    case SC_MIN:
-        return a < b ? a : b;
-    case SC_MAX:
-        return a > b ? a : b;
-    case SC_FMA:
-        return (int64_t)(ua * ub + uc);
-    case SC_NEG:
-        return (int64_t)(0 - ua);
-    case SC_ABS:
-        return a < 0 ? (int64_t)(0 - ua) : a;
-    case SC_SIGN:
-        return (a > 0) - (a < 0);
-    case SC_RELU:
-        return a > 0 ? a : 0;
-    default: /* floor, ceil, identity */
-        return a;
-    }
-}
-
 /* PyTorch's remainder: the sign of the divisor. */
 static double real_mod(double a, double b)
 {
@@ -115,118 +78,100 @@ static double either_nan(double a, double b, double otherwise)
     return isnan(a) ? a : isnan(b) ? b : otherwise;
 }
 
-static double eval_real(ScalarFn f, double a, double b, double c)
-{
-    switch (f) {
-    case SC_ADD:
-        return a + b;
-    case SC_SUB:
-        return a - b;
-    case SC_MUL:
-        return a * b;
-    case SC_DIV:
-        return a / b;
-    case SC_FDIV:
-        return real_floor_div(a, b);
-    case SC_MOD:
-        return real_mod(a, b);
-    case SC_POW:
-        return pow(a, b);
-    case SC_MIN:
-        return either_nan(a, b, a < b ? a : b);
-    case SC_MAX:
-        return either_nan(a, b, a > b ? a : b);
-    case SC_FMA:
-        return fma(a, b, c);
-    case SC_NEG:
-        return -a;
-    case SC_ABS:
-        return fabs(a);
-    case SC_SIGN:
-        return (a > 0) - (a < 0);
-    case SC_FLOOR:
-        return floor(a);
-    case SC_CEIL:
-        return ceil(a);
-    case SC_SQRT:
-        return sqrt(a);
-    case SC_EXP:
-        return exp(a);
-    case SC_LOG:
-        return log(a);
-    case SC_EXPM1:
-        return expm1(a);
-    case SC_LOG1P:
-        return log1p(a);
-    case SC_SIN:
-        return sin(a);
-    case SC_COS:
-        return cos(a);
-    case SC_TANH:
-        return tanh(a);
-    case SC_ERF:
-        return erf(a);
-    case SC_SIGMOID:
-        return 1 / (1 + exp(-a));
-    case SC_RELU:
-        return a < 0 ? 0 : a; /* keeps NaN */
-    default:                  /* identity */
-        return a;
-    }
-}
+/* ---- one row for each function ---- */
 
-/* What gives bool, or picks an operand: the same for every element type. */
-static bool eval_any(ScalarFn f, const double *x, double *result)
-{
-    switch (f) {
-    case SC_EQ:
-        *result = x[0] == x[1];
-        return true;
-    case SC_NE:
-        *result = x[0] != x[1];
-        return true;
-    case SC_LT:
-        *result = x[0] < x[1];
-        return true;
-    case SC_LE:
-        *result = x[0] <= x[1];
-        return true;
-    case SC_GT:
-        *result = x[0] > x[1];
-        return true;
-    case SC_GE:
-        *result = x[0] >= x[1];
-        return true;
-    case SC_AND:
-        *result = x[0] != 0 && x[1] != 0;
-        return true;
-    case SC_OR:
-        *result = x[0] != 0 || x[1] != 0;
-        return true;
-    case SC_NOT:
-        *result = x[0] == 0;
-        return true;
-    case SC_WHERE:
-        *result = x[0] != 0 ? x[1] : x[2];
-        return true;
-    case SC_ISFINITE:
-        *result = isfinite(x[0]);
-        return true;
-    default:
-        return false;
+typedef double RealEval(double a, double b, double c);
+typedef int64_t IntEval(int64_t a, int64_t b, int64_t c);
+
+#define REAL(NAME, value)                                   \
+    static double real_##NAME(double a, double b, double c) \
+    {                                                       \
+        (void)a, (void)b, (void)c;                          \
+        return value;                                       \
     }
-}
+#define INT(NAME, value)                                       \
+    static int64_t int_##NAME(int64_t a, int64_t b, int64_t c) \
+    {                                                          \
+        (void)a, (void)b, (void)c;                             \
+        return value;                                          \
+    }
+
+/* clang-format off */
+REAL(ADD, a + b)
+REAL(SUB, a - b)
+REAL(MUL, a * b)
+REAL(DIV, a / b)
+REAL(FDIV, real_floor_div(a, b))
+REAL(MOD, real_mod(a, b))
+REAL(POW, pow(a, b))
+REAL(MIN, either_nan(a, b, a < b ? a : b))
+REAL(MAX, either_nan(a, b, a > b ? a : b))
+REAL(EQ, a == b)
+REAL(NE, a != b)
+REAL(LT, a < b)
+REAL(LE, a <= b)
+REAL(GT, a > b)
+REAL(GE, a >= b)
+REAL(AND, a != 0 && b != 0)
+REAL(OR, a != 0 || b != 0)
+REAL(NOT, a == 0)
+REAL(WHERE, a != 0 ? b : c)
+REAL(FMA, fma(a, b, c))
+REAL(NEG, -a)
+REAL(ABS, fabs(a))
+REAL(SIGN, (a > 0) - (a < 0))
+REAL(FLOOR, floor(a))
+REAL(CEIL, ceil(a))
+REAL(SQRT, sqrt(a))
+REAL(EXP, exp(a))
+REAL(LOG, log(a))
+REAL(EXPM1, expm1(a))
+REAL(LOG1P, log1p(a))
+REAL(SIN, sin(a))
+REAL(COS, cos(a))
+REAL(TANH, tanh(a))
+REAL(ERF, erf(a))
+REAL(SIGMOID, 1 / (1 + exp(-a)))
+REAL(RELU, a < 0 ? 0 : a) /* keeps NaN */
+REAL(ISFINITE, isfinite(a))
+REAL(CAST, a) /* scalar_cast does it */
+REAL(IDENTITY, a)
+
+INT(ADD, (int64_t)((uint64_t)a + (uint64_t)b))
+INT(SUB, (int64_t)((uint64_t)a - (uint64_t)b))
+INT(MUL, (int64_t)((uint64_t)a * (uint64_t)b))
+INT(DIV, trunc_div(a, b))
+INT(FDIV, floor_div(a, b))
+INT(MOD, floor_mod(a, b))
+INT(POW, int_pow(a, b))
+INT(FMA, (int64_t)((uint64_t)a * (uint64_t)b + (uint64_t)c))
+INT(NEG, (int64_t)(0 - (uint64_t)a))
+INT(ABS, a < 0 ? (int64_t)(0 - (uint64_t)a) : a)
+/* clang-format on */
+#undef REAL
+#undef INT
+
+/* Of reals; of any element type where `of_integers` has nothing. */
+static RealEval *const of_reals[] = {
+#define SCALAR(NAME, arity, cost) [SC_##NAME] = real_##NAME,
+#include "ir/scalars.def"
+};
+
+/* What wraps or divides as integers do. */
+static IntEval *const of_integers[SC_COUNT] = {
+    [SC_ADD] = int_ADD,   [SC_SUB] = int_SUB, [SC_MUL] = int_MUL, [SC_DIV] = int_DIV,
+    [SC_FDIV] = int_FDIV, [SC_MOD] = int_MOD, [SC_POW] = int_POW, [SC_FMA] = int_FMA,
+    [SC_NEG] = int_NEG,   [SC_ABS] = int_ABS,
+};
 
 double scalar_eval(ScalarFn f, DType type, const double *x)
 {
-    double v[3] = {0}, result;
-    if (eval_any(f, x, &result))
-        return result;
+    double v[3] = {0};
     for (int i = 0; i < scalar_arity(f); i++)
         v[i] = x[i];
-    if (dtype_class(type) == DTC_REAL)
-        return eval_real(f, v[0], v[1], v[2]);
-    return (double)eval_int(f, to_int(v[0]), to_int(v[1]), to_int(v[2]));
+    if (dtype_class(type) == DTC_REAL || !of_integers[f])
+        return of_reals[f](v[0], v[1], v[2]);
+    return (double)of_integers[f](to_int(v[0]), to_int(v[1]), to_int(v[2]));
 }
 
 static double clamped(double v, double least, double most)
@@ -256,7 +201,9 @@ double scalar_round(DType t, double v)
         return (double)to_int(v);
     case DT_F32:
         return (double)(float)v;
-    default:
-        return v;
+    case DT_F64:
+    case DT_COUNT:
+        break;
     }
+    return v;
 }

@@ -60,9 +60,12 @@ bool dtype_holds(DType t, double v)
         return v >= -0x1p31 && v < 0x1p31 && v == floor(v);
     case DT_I64:
         return v >= -0x1p63 && v < 0x1p63 && v == floor(v);
-    default:
-        return true;
+    case DT_F32:
+    case DT_F64:
+    case DT_COUNT:
+        break;
     }
+    return true;
 }
 
 Shape shape_of(int rank, const int64_t *dim)

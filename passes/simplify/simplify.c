@@ -35,19 +35,15 @@ static bool type_identical(const Type *a, const Type *b)
                    (size_t)a->shape.rank * sizeof *a->shape.batch);
 }
 
+static const bool commutative[SC_COUNT] = {
+    [SC_ADD] = true, [SC_MUL] = true, [SC_EQ] = true,
+    [SC_NE] = true,  [SC_AND] = true, [SC_OR] = true,
+};
+
 static bool commutes(OpCode op)
 {
-    switch (op_info(op)->kind == KIND_EXPR ? (ScalarFn)op_info(op)->data : SC_COUNT) {
-    case SC_ADD:
-    case SC_MUL:
-    case SC_EQ:
-    case SC_NE:
-    case SC_AND:
-    case SC_OR:
-        return true;
-    default:
-        return false;
-    }
+    const OpInfo *info = op_info(op);
+    return info->kind == KIND_EXPR && commutative[info->data];
 }
 
 static uint64_t mix(uint64_t h, uint64_t v)

@@ -147,7 +147,13 @@ Node *fold_constant(Builder *b, Node *n)
         return fold_view(b, n);
     case KIND_REDUCE:
         return fold_reduce(b, n);
-    default:
-        return n;
+    case KIND_LEAF:
+    case KIND_INDEX:
+    case KIND_CONTRACT:
+    case KIND_SCATTER:
+    case KIND_LOOP:
+    case KIND_META:
+        break;
     }
+    return n;
 }
