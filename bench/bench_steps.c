@@ -47,7 +47,8 @@ static void fill(void *v, size_t n, hftac_type type, uint64_t s)
         case HFTAC_I32:
             ((int32_t *)v)[i] = (int32_t)(r % 10);
             break;
-        default:
+        case HFTAC_BOOL:
+        case HFTAC_U8:
             ((uint8_t *)v)[i] = (uint8_t)(r % 10);
             break;
         }

@@ -390,10 +390,13 @@ static LLVMValueRef compute(Emit *e, const Node *n, const Index *i)
         return eval_index(e, n, i);
     case KIND_REDUCE:
         return emit_reduce(e, n, i);
-    default:
-        diag_internal(NULL, "%%%s (%s) cannot be computed inside kernel %s of @%s", n->name,
-                      op_info(n->op)->text, e->kernel->name, e->entry->graph->name);
+    case KIND_CONTRACT:
+    case KIND_LOOP:
+    case KIND_META:
+        break;
     }
+    diag_internal(NULL, "%%%s (%s) cannot be computed inside kernel %s of @%s", n->name,
+                  op_info(n->op)->text, e->kernel->name, e->entry->graph->name);
 }
 
 /* The code stands in the level's loops; with lanes it is of several elements. */

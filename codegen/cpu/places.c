@@ -53,9 +53,15 @@ static bool overlap(const Buffer *a, const Buffer *b)
         return true;
     case BUF_CONST:
         return false;
-    default:
-        return a->index == b->index;
+    case BUF_INPUT:
+    case BUF_HYPER:
+    case BUF_CLOCK:
+    case BUF_SCALAR:
+    case BUF_RESULT:
+    case BUF_OUTPUT:
+        break;
     }
+    return a->index == b->index;
 }
 
 /* A new place joins those that overlap with it: all that do, directly or not, get the number of

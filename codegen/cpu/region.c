@@ -72,10 +72,14 @@ static LLVMValueRef table_element(const Region *r, DType t, double v)
         return LLVMConstReal(LLVMDoubleTypeInContext(r->context), v);
     case DT_BOOL:
         return LLVMConstInt(LLVMInt8TypeInContext(r->context), v != 0, 0);
-    default:
-        return LLVMConstInt(LLVMIntTypeInContext(r->context, 8 * (unsigned)dtype_bytes(t)),
-                            (uint64_t)(int64_t)v, 1);
+    case DT_U8:
+    case DT_I32:
+    case DT_I64:
+    case DT_COUNT:
+        break;
     }
+    return LLVMConstInt(LLVMIntTypeInContext(r->context, 8 * (unsigned)dtype_bytes(t)),
+                        (uint64_t)(int64_t)v, 1);
 }
 
 /* The table of a constant as data of the module. */

@@ -177,10 +177,14 @@ static const char *compute(Cuda *c, const Node *n, const Index *i, CudaLevel *at
         return eval_index(c, n, i, at);
     case KIND_REDUCE:
         return cuda_reduce(c, n, i, at);
-    default:
-        diag_internal(NULL, "%%%s (%s) cannot be computed inside kernel %s of @%s", n->name,
-                      op_info(n->op)->text, c->kernel->name, c->entry->graph->name);
+    case KIND_LEAF:
+    case KIND_CONTRACT:
+    case KIND_LOOP:
+    case KIND_META:
+        break;
     }
+    diag_internal(NULL, "%%%s (%s) cannot be computed inside kernel %s of @%s", n->name,
+                  op_info(n->op)->text, c->kernel->name, c->entry->graph->name);
 }
 
 const char *cuda_eval(Cuda *c, const Node *n, const Index *i)

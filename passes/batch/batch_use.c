@@ -213,7 +213,11 @@ static bool judge_use(Judging *j, const Node *n)
         return reduction_info(n)->position ? judge_position(j, n) : judge_operands(j, n);
     case KIND_LOOP:
         return node_is_loop(n) ? judge_loop(j, n) : true;
-    default:
+    case KIND_LEAF:
+    case KIND_VIEW:
+    case KIND_INDEX:
+    case KIND_SCATTER:
+    case KIND_META:
         break;
     }
     if (n->op == OP_GATHER)

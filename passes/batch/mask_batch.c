@@ -157,7 +157,12 @@ static Node *mask_step(Builder *b, Node *n, void *context)
     case KIND_SCATTER:
         mask_scatter(b, m, n);
         break;
-    default:
+    case KIND_LEAF:
+    case KIND_EXPR:
+    case KIND_VIEW:
+    case KIND_INDEX:
+    case KIND_LOOP:
+    case KIND_META:
         break;
     }
     return n;

@@ -224,9 +224,14 @@ static double node_cost(Fuse *f, Node *n)
         return index_cost(f, n);
     case KIND_REDUCE:
         return node_own_cost(n);
-    default:
-        return 0;
+    case KIND_LEAF:
+    case KIND_CONTRACT:
+    case KIND_SCATTER:
+    case KIND_LOOP:
+    case KIND_META:
+        break;
     }
+    return 0;
 }
 
 static void choose_output(Fuse *f, Node *n);

@@ -379,9 +379,15 @@ double node_own_cost(const Node *n)
                                                       : COST_INDEX;
     case KIND_REDUCE:
         return COST_REDUCE;
-    default:
-        return 0;
+    case KIND_LEAF:
+    case KIND_VIEW:
+    case KIND_CONTRACT:
+    case KIND_SCATTER:
+    case KIND_LOOP:
+    case KIND_META:
+        break;
     }
+    return 0;
 }
 
 /* What one evaluation of n costs, the operands' evaluations shared out among n's.  A reduction is
@@ -463,7 +469,11 @@ bool work_totals_exceed(const WorkTotals *t, const Node *n)
     case KIND_CONTRACT:
     case KIND_SCATTER:
         return work_per_element(t, n) > 1;
-    default:
-        return false;
+    case KIND_LEAF:
+    case KIND_VIEW:
+    case KIND_LOOP:
+    case KIND_META:
+        break;
     }
+    return false;
 }

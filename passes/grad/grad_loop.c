@@ -162,9 +162,15 @@ static bool is_cheap(const Node *n)
         return true;
     case KIND_INDEX:
         return op_info(n->op)->data == INDEX_IOTA;
-    default:
-        return n->op == OP_DETACH || n->op == OP_SLOPE;
+    case KIND_LEAF:
+    case KIND_REDUCE:
+    case KIND_CONTRACT:
+    case KIND_SCATTER:
+    case KIND_LOOP:
+    case KIND_META:
+        break;
     }
+    return n->op == OP_DETACH || n->op == OP_SLOPE;
 }
 
 /* Can the forward value be had without being stacked? */

@@ -91,9 +91,15 @@ static bool passes_order_on(const Node *reader, const Node *n)
         return reader->op == OP_RESHAPE || reader->op == OP_PERMUTE || reader->op == OP_SLICE;
     case KIND_INDEX:
         return reader->op == OP_PAD;
-    default:
-        return false;
+    case KIND_LEAF:
+    case KIND_REDUCE:
+    case KIND_CONTRACT:
+    case KIND_SCATTER:
+    case KIND_LOOP:
+    case KIND_META:
+        break;
     }
+    return false;
 }
 
 static void wish_upwards(const Node *n, const Wish *what, Wish *wish)

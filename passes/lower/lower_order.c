@@ -188,7 +188,11 @@ void order_inherit(const Graph *g, Node *n)
     case KIND_REDUCE:
         n->order = reduce_order(g, n);
         break;
-    default:
+    case KIND_LEAF:
+    case KIND_CONTRACT:
+    case KIND_SCATTER:
+    case KIND_LOOP:
+    case KIND_META:
         break;
     }
 }

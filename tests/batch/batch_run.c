@@ -75,9 +75,11 @@ static double element(const hftac_output_description *o, const void *values, int
         return (double)((const int64_t *)values)[i];
     case HFTAC_I32:
         return ((const int32_t *)values)[i];
-    default:
-        return ((const unsigned char *)values)[i];
+    case HFTAC_BOOL:
+    case HFTAC_U8:
+        break;
     }
+    return ((const unsigned char *)values)[i];
 }
 
 /* The elements of the valid samples, in order. */

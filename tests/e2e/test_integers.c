@@ -28,9 +28,11 @@ static Real element(hftac_type t, const void *v, int64_t i)
         return ((const int32_t *)v)[i];
     case HFTAC_I64:
         return ((const int64_t *)v)[i];
-    default:
-        return ((const unsigned char *)v)[i];
+    case HFTAC_BOOL:
+    case HFTAC_U8:
+        break;
     }
+    return ((const unsigned char *)v)[i];
 }
 
 static const void *output_of(hftac_array *a, const char *name, int model, hftac_type *type)

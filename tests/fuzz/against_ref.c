@@ -63,9 +63,10 @@ static double load(hftac_type type, const void *p, int64_t i)
         return (double)((const int64_t *)p)[i];
     case HFTAC_F32:
         return ((const float *)p)[i];
-    default:
-        return ((const double *)p)[i];
+    case HFTAC_F64:
+        break;
     }
+    return ((const double *)p)[i];
 }
 
 static double *widen(Case *c, hftac_type type, const void *p, uint64_t bytes)

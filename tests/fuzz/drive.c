@@ -63,9 +63,10 @@ static double hyper_value(const hftac_hyper_description *d, uint64_t bits)
         return d->lo + d->step * floor(u * floor((d->hi - d->lo) / d->step + 1));
     case HFTAC_DOMAIN_SET:
         return d->set[(int64_t)(u * (double)d->n_set)];
-    default:
-        return d->value;
+    case HFTAC_DOMAIN_NONE:
+        break;
     }
+    return d->value;
 }
 
 void drive_set_models(hftac_array *a, uint64_t seed, int first)

@@ -173,9 +173,11 @@ static double value_at(hftac_type type, const char *p)
     case HFTAC_I32:
         memcpy(&k, p, sizeof k);
         return k;
-    default:
-        return *(const uint8_t *)p;
+    case HFTAC_BOOL:
+    case HFTAC_U8:
+        break;
     }
+    return *(const uint8_t *)p;
 }
 
 /* The first element with other bits, -1: none.  Any NaN is as good as another. */

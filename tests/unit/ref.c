@@ -133,9 +133,10 @@ static double to_type(DType t, double x)
         return x != 0;
     case DTC_INT:
         return trunc(x);
-    default:
-        return x;
+    case DTC_REAL:
+        break;
     }
+    return x;
 }
 
 /* x: one element of each operand, which are of type `t`. */

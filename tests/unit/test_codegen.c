@@ -207,9 +207,12 @@ static double random_value(DType t)
     case DT_I32:
     case DT_I64:
         return floor(u * 44) - 4;
-    default:
-        return (double)(float)(u * 4 - 2);
+    case DT_F32:
+    case DT_F64:
+    case DT_COUNT:
+        break;
     }
+    return (double)(float)(u * 4 - 2);
 }
 
 static void put(void *to, DType t, int64_t i, double v)
@@ -228,7 +231,8 @@ static void put(void *to, DType t, int64_t i, double v)
     case DT_F32:
         ((float *)to)[i] = (float)v;
         break;
-    default:
+    case DT_F64:
+    case DT_COUNT:
         ((double *)to)[i] = v;
     }
 }
@@ -245,9 +249,11 @@ static double get(const void *from, DType t, int64_t i)
         return (double)((const int64_t *)from)[i];
     case DT_F32:
         return ((const float *)from)[i];
-    default:
-        return ((const double *)from)[i];
+    case DT_F64:
+    case DT_COUNT:
+        break;
     }
+    return ((const double *)from)[i];
 }
 
 /* Memory with guard words before and behind. */

@@ -70,9 +70,17 @@ static int *bytes_of(const Memory *m, const Buffer *b)
         return m->shared + b->offset;
     case BUF_SCRATCH:
         return m->scratch + b->offset;
-    default:
-        return NULL;
+    case BUF_INPUT:
+    case BUF_HYPER:
+    case BUF_CLOCK:
+    case BUF_SCALAR:
+    case BUF_SEED:
+    case BUF_CONST:
+    case BUF_RESULT:
+    case BUF_OUTPUT:
+        break;
     }
+    return NULL;
 }
 
 static bool holds(const Memory *m, const Buffer *b, int tag)

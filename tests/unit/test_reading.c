@@ -392,9 +392,15 @@ static double tree_value(Reads *r, const Tree *t)
         return operand_value(r, t, 0) + operand_value(r, t, 1);
     case KIND_REDUCE:
         return sum_value(r, t);
-    default:
-        return operand_value(r, t, 0);
+    case KIND_VIEW:
+    case KIND_INDEX:
+    case KIND_CONTRACT:
+    case KIND_SCATTER:
+    case KIND_LOOP:
+    case KIND_META:
+        break;
     }
+    return operand_value(r, t, 0);
 }
 
 /* An axis is a variable, or two where it can be split in two. */
