@@ -77,8 +77,10 @@ const char *form_text(Form f);
 
 struct Node {
     OpCode op;
-    int id;           /* position in graph->nodes */
-    const char *name; /* unique in the graph, without the % */
+    /* position in graph->nodes */
+    int id;
+    /* unique in the graph, without the % */
+    const char *name;
     Type type;
     int n_in;
     Node **in;
@@ -88,8 +90,10 @@ struct Node {
     /* The order in which the axes lie in memory if the value is stored, outermost first, as
      * passes/lower/lower.c has chosen it; n == 0: as they are. */
     IntList order;
-    Graph *body; /* kind LOOP: the region */
-    void *aux;   /* of the pass that is running; NULL between passes */
+    /* kind LOOP: the region */
+    Graph *body;
+    /* of the pass that is running; NULL between passes */
+    void *aux;
 };
 
 typedef enum StateRole {
@@ -125,8 +129,10 @@ const char *state_role_text(StateRole r);
 bool state_role_has_parameter(StateRole r);
 
 typedef struct State {
-    const char *name; /* dotted: "fc1.weight" */
-    Type type;        /* models: {0,0} before horizontal fusion */
+    /* dotted: "fc1.weight" */
+    const char *name;
+    /* models: {0,0} before horizontal fusion */
+    Type type;
     StateRole role;
     /* The name of the parameter that it belongs to; NULL where the role has none. */
     const char *parameter;
@@ -144,7 +150,8 @@ typedef struct Input {
     const char *name;
     Type type;
     bool target, each;
-    bool drawn; /* `= normal()`: drawn by the program when the data has none */
+    /* `= normal()`: drawn by the program when the data has none */
+    bool drawn;
     SrcRange loc;
 } Input;
 
@@ -158,11 +165,14 @@ typedef enum DomainKind {
 
 typedef struct Hyper {
     const char *name;
-    double value; /* the default */
+    /* the default */
+    double value;
     bool integer;
     DomainKind domain;
-    double lo, hi, step; /* ranges; both ends belong */
-    RealList set;        /* DOMAIN_SET */
+    /* ranges; both ends belong */
+    double lo, hi, step;
+    /* DOMAIN_SET */
+    RealList set;
     SrcRange loc;
 } Hyper;
 
@@ -201,9 +211,12 @@ typedef struct Output {
     /* OUT_STATE of reals: an element whose new value is not finite keeps its old one, and the
      * host is told. */
     bool guarded;
-    const char *input; /* OUT_FAULT: the input whose values are checked, or NULL */
-    int64_t lo, hi;    /* OUT_FAULT: allowed are lo <= v < hi ... */
-    int64_t ignore;    /* ... and this one, if has_ignore */
+    /* OUT_FAULT: the input whose values are checked, or NULL */
+    const char *input;
+    /* OUT_FAULT: allowed are lo <= v < hi ... */
+    int64_t lo, hi;
+    /* ... and this one, if has_ignore */
+    int64_t ignore;
     bool has_ignore;
     SrcRange loc;
 } Output;
@@ -211,32 +224,44 @@ typedef struct Output {
 struct Graph {
     Module *module;
     EntryKind entry;
-    const char *name; /* for messages and names of code: the entry's, or the loop's */
+    /* for messages and names of code: the entry's, or the loop's */
+    const char *name;
     Node **nodes;
     int n_nodes, cap_nodes;
     Output *outputs;
     int n_outputs, cap_outputs;
-    Node *owner;       /* the LOOP whose body this is, or NULL */
-    Graph *outer;      /* and the graph that it stands in */
-    int depth;         /* loops around it */
-    const char *whole; /* why whole batches only, with the place; NULL: n_valid may be less */
-    struct NameTable *names;  /* names in use, graph_append's; starts anew when n_nodes is 0 */
-    struct LeafTable *leaves; /* inputs, states and the like by name: graph_leaf's */
+    /* the LOOP whose body this is, or NULL */
+    Node *owner;
+    /* and the graph that it stands in */
+    Graph *outer;
+    /* loops around it */
+    int depth;
+    /* why whole batches only, with the place; NULL: n_valid may be less */
+    const char *whole;
+    /* names in use, graph_append's; starts anew when n_nodes is 0 */
+    struct NameTable *names;
+    /* inputs, states and the like by name: graph_leaf's */
+    struct LeafTable *leaves;
 };
 
 struct Module {
     Arena *arena;
     Diag *diag;
-    const char *name; /* the model's */
+    /* the model's */
+    const char *name;
     ModuleStage stage;
-    int n_models;   /* B; 0 before horizontal fusion */
-    int64_t batch;  /* N; 0 if the program has no train section */
-    int64_t epochs; /* of the train section; 0: none */
+    /* B; 0 before horizontal fusion */
+    int n_models;
+    /* N; 0 if the program has no train section */
+    int64_t batch;
+    /* of the train section; 0: none */
+    int64_t epochs;
     Graph **graphs;
     int n_graphs, cap_graphs;
     State *states;
     int n_states, cap_states;
-    Map *state_numbers; /* by name */
+    /* by name */
+    Map *state_numbers;
     Input *inputs;
     int n_inputs, cap_inputs;
     Hyper *hypers;

@@ -21,7 +21,8 @@ enum {
 
 typedef struct AffineTerm {
     int var;
-    int64_t coef; /* never 0 */
+    /* never 0 */
+    int64_t coef;
 } AffineTerm;
 
 /* Terms stand in ascending order of var, so that equal forms are equal term by term. */
@@ -46,9 +47,12 @@ typedef enum AffineVarKind {
 
 typedef struct AffineVar {
     AffineVarKind kind;
-    int64_t lo, hi; /* lo <= value <= hi */
-    bool lanes;     /* may differ between lanes */
-    Affine of;      /* DIV, MOD */
+    /* lo <= value <= hi */
+    int64_t lo, hi;
+    /* may differ between lanes */
+    bool lanes;
+    /* DIV, MOD */
+    Affine of;
     int64_t by;
 } AffineVar;
 

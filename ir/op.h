@@ -73,7 +73,8 @@ typedef struct IntList {
 
 typedef struct RealList {
     int64_t n;
-    const double *v; /* in the arena */
+    /* in the arena */
+    const double *v;
 } RealList;
 
 typedef enum AttrKind {
@@ -111,14 +112,19 @@ struct ShapeContext;
 typedef bool ShapeRule(const struct ShapeContext *c, const struct Node *n, Type *type);
 
 typedef struct OpInfo {
-    const char *name; /* "ADD" */
-    const char *text; /* "add" */
-    int n_in;         /* -1: variadic */
+    /* "ADD" */
+    const char *name;
+    /* "add" */
+    const char *text;
+    /* -1: variadic */
+    int n_in;
     AttrKind attrs;
     OpKind kind;
     int data;
-    const char *grad;  /* the rule's name, for people: "add", "none", "missing" */
-    bool has_gradient; /* the rule is not `none` */
+    /* the rule's name, for people: "add", "none", "missing" */
+    const char *grad;
+    /* the rule is not `none` */
+    bool has_gradient;
     ShapeRule *shape;
 } OpInfo;
 

@@ -40,22 +40,28 @@ struct Buffer {
     const char *name;
     BufferSpace space;
     DType dtype;
-    /* STATE, HYPER, CLOCK, SEED, RESULT, OUTPUT and `each` INPUTs: model b's is at offset +
-     * b * model_bytes. */
+    /* Does each model have its own?  So it is with STATE, HYPER, CLOCK, SEED, RESULT, OUTPUT and
+     * `each` INPUTs: that of model b is at offset + b * model_bytes. */
     bool per_model;
+    /* Which input, output, hyper, result or scalar of the run. */
     int index;
-    int64_t offset, bytes; /* bytes: of one model's */
-    int64_t model_bytes;   /* distance between models, its own; 0 if shared or scratch */
+    /* In bytes; `bytes` is the size of one model's. */
+    int64_t offset, bytes;
+    /* The distance between models, this buffer's own; 0 if it is shared or scratch. */
+    int64_t model_bytes;
     Shape shape;
     int64_t stride[MAX_RANK];
-    int first,
-        /* kernels (positions in the entry) that write it first and read it last; SCRATCH, SHARED */
-        last;
-    const Node *constant; /* CONST */
+    /* Kernels, by position in the entry, that write it first and read it last; of SCRATCH and
+     * SHARED only. */
+    int first, last;
+    /* CONST: the node that has the values. */
+    const Node *constant;
     Buffer *base, *turn;
-    int64_t shift, step; /* bytes */
+    /* In bytes. */
+    int64_t shift, step;
     int depth;
-    bool given; /* not memory of the entry whose kernels read or write it */
+    /* Is it memory of an entry further out than the one whose kernels read or write it? */
+    bool given;
 };
 
 typedef enum KernelKind {
@@ -96,17 +102,18 @@ typedef struct LoopPlan {
     EntryPlan *body;
     int64_t count;
     int n_carried;
-    Buffer *(*place)
-        /* of each carried value: read in even rounds and written in odd ones; the other way round
-         */
-        [2];
-    Buffer **own; /* of the entry around: memory that is in use as long as the loop runs */
+    /* Of each carried value: read in even rounds and written in odd ones, and the other way
+     * round. */
+    Buffer *(*place)[2];
+    /* of the entry around: memory that is in use as long as the loop runs */
+    Buffer **own;
     int n_own, cap_own;
 } LoopPlan;
 
 typedef struct Kernel {
     KernelKind kind;
-    const char *name; /* of the first store's value */
+    /* of the first store's value */
+    const char *name;
     bool per_model;
     Shape space;
     int order[MAX_RANK];
@@ -115,7 +122,8 @@ typedef struct Kernel {
     int n_stores;
     /* KERNEL_CONTRACT: the einsum; KERNEL_SCATTER: the scatter_add; KERNEL_LOOP: the loop. */
     Node *contract;
-    LoopPlan *loop; /* KERNEL_LOOP: its stores are the loop's results, which its body writes */
+    /* KERNEL_LOOP: its stores are the loop's results, which its body writes */
+    LoopPlan *loop;
     /* KERNEL_EXPR without index, views and reductions whose values all have the space's shape
      * (or rank 0) and lie in memory in one order without gaps: one loop over all elements does
      * it. */
@@ -145,33 +153,42 @@ struct Step {
     /* KERNEL, LOOP: position among the kernels of the entry, or of the loop's body, that has the
      * list; else -1. */
     int kernel;
-    Step *list; /* of a run or a loop */
+    /* of a run or a loop */
+    Step *list;
     int n_list;
 };
 
 /* One entry point, or a loop's body. */
 struct EntryPlan {
     Graph *graph;
-    Kernel *kernels; /* in the order in which the steps name them */
+    /* in the order in which the steps name them */
+    Kernel *kernels;
     int n_kernels;
-    Step *steps; /* plan_steps */
+    /* plan_steps */
+    Step *steps;
     int n_steps;
     /* By node id: where the node's value can be read; NULL: computed where it is read. */
     Buffer **buffer;
     int64_t scratch_bytes, shared_bytes;
-    const char **results; /* names of the entry's results, in order of BUF_RESULT index */
+    /* names of the entry's results, in order of BUF_RESULT index */
+    const char **results;
     int n_results;
 };
 
 typedef struct Plan {
     Module *module;
-    EntryPlan *entries; /* in the order of module->graphs */
+    /* in the order of module->graphs */
+    EntryPlan *entries;
     int n_entries;
-    Buffer *states;        /* by position in module->states */
-    int64_t state_bytes;   /* one model's block, a multiple of 64 */
-    int64_t scratch_bytes; /* the largest entry's */
+    /* by position in module->states */
+    Buffer *states;
+    /* one model's block, a multiple of 64 */
+    int64_t state_bytes;
+    /* the largest entry's */
+    int64_t scratch_bytes;
     int64_t shared_bytes;
-    int n_results; /* the largest entry's */
+    /* the largest entry's */
+    int n_results;
 } Plan;
 
 /* Lists the steps of an entry whose kernels, and those of the loops among them, are known. */

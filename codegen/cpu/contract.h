@@ -30,43 +30,53 @@ TileShape tile_choose(const Contraction *c, int vector_bytes, int lanes, int byt
  * packed copy; else evaluated element by element. */
 typedef struct Operand {
     const Node *node;
-    int which; /* operand 0 or 1 of the einsum */
+    /* operand 0 or 1 of the einsum */
+    int which;
     bool direct;
-    const Buffer *buffer;         /* NULL for a packed copy */
-    int64_t stride[2 * MAX_RANK]; /* by letter, in elements */
+    /* NULL for a packed copy */
+    const Buffer *buffer;
+    /* by letter, in elements */
+    int64_t stride[2 * MAX_RANK];
     int64_t offset;
-    LLVMValueRef base; /* pointer at the tile's first element with the summed letters 0 */
+    /* pointer at the tile's first element with the summed letters 0 */
+    LLVMValueRef base;
 } Operand;
 
 typedef struct Contract {
     Emit *e;
     Contraction c;
     DType type;
-    Operand scalar, vector; /* the broadcast and the vector operand */
+    /* the broadcast and the vector operand */
+    Operand scalar, vector;
     /* By letter: where the current tile (and step of the sum) starts. */
     Affine at[2 * MAX_RANK];
-    Affine block_start[MAX_RANK]; /* by letter: the rows that are gone through for each panel */
+    /* by letter: the rows that are gone through for each panel */
+    Affine block_start[MAX_RANK];
     int64_t block_extent[MAX_RANK];
     TileShape shape;
     bool heavy_epilogue;
     /* Chunks may be the outermost loop of all; then each adds its sums to what the ones before it
      * have stored. */
     bool chunks_outside;
-    Affine chunk_start; /* along the letter that is cut */
+    /* along the letter that is cut */
+    Affine chunk_start;
     int64_t chunk_steps;
-    LLVMValueRef first_chunk; /* is this the first one? */
+    /* is this the first one? */
+    LLVMValueRef first_chunk;
     /* The loop that is cut into parts of the kernel's work: over a letter outside the tiles, over
      * tiles of rows along a letter or of columns; -1: none of these.  Or over blocks of rows. */
     int shared_letter;
     bool shares_blocks;
-    LLVMValueRef panel; /* room for a packed panel of the vector operand; NULL: not packed */
+    /* room for a packed panel of the vector operand; NULL: not packed */
+    LLVMValueRef panel;
 } Contract;
 
 /* One tile that is being emitted: rows[i] as in TileShape; the last vector has `active` lanes. */
 typedef struct Tile {
     int64_t rows[MAX_RANK];
     int n_rows, n_vectors, active;
-    LLVMValueRef *sum, *total; /* [n_rows * n_vectors] allocas; total NULL without chunks */
+    /* [n_rows * n_vectors] allocas; total NULL without chunks */
+    LLVMValueRef *sum, *total;
 } Tile;
 
 /* Offset of row r of the tile along letter l. */

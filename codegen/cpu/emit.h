@@ -30,13 +30,15 @@ struct Level {
     Level *up;
     int depth;
     bool open;
-    LLVMBasicBlockRef first,
-        block; /* first: the loop's header; block: where code of this level goes now */
-    LLVMValueRef counter; /* phi in first, or NULL: runs once */
+    /* first: the loop's header; block: where code of this level goes now */
+    LLVMBasicBlockRef first, block;
+    /* phi in first, or NULL: runs once */
+    LLVMValueRef counter;
     int64_t count;
     /* Of a loop that is shared out: what this call does of it; NULL: all. */
     LLVMValueRef from, to;
-    bool may_be_empty; /* that may be nothing */
+    /* that may be nothing */
+    bool may_be_empty;
 };
 
 typedef struct Emit {
@@ -47,18 +49,23 @@ typedef struct Emit {
     const Plan *plan;
     const EntryPlan *entry;
     const Kernel *kernel;
-    int vector_bytes; /* VECTOR_BYTES_* */
-    int lanes;        /* W, MAX_LANES at most */
+    /* VECTOR_BYTES_* */
+    int vector_bytes;
+    /* W, MAX_LANES at most */
+    int lanes;
     int optimize;
 
     /* the kernel's function: void (ptr table, i64 lo, i64 hi) */
     LLVMValueRef function;
     const Places *places;
-    LLVMValueRef *pointer;     /* by place */
-    LLVMBasicBlockRef allocas; /* entry block */
+    /* by place */
+    LLVMValueRef *pointer;
+    /* entry block */
+    LLVMBasicBlockRef allocas;
 
     IndexSpace space;
-    struct EmitVar *vars; /* by variable: its value and level (level.c) */
+    /* by variable: its value and level (level.c) */
+    struct EmitVar *vars;
     int n_vars, cap_vars;
 
     Level *root, *level;
@@ -67,11 +74,14 @@ typedef struct Emit {
     /* Into how many parts the kernel's work can be cut: the numbers of a loop that is shared out
      * (emit_shared_begin).  Its function does the parts lo .. hi - 1, all of them if it is 1. */
     int64_t n_work;
-    uint64_t once; /* stack of bits, the last emit_loop_begin lowest: made no loop */
-    int active; /* lanes that count, 1..W: fewer than W in the tail block of a vectorised axis */
+    /* stack of bits, the last emit_loop_begin lowest: made no loop */
+    uint64_t once;
+    /* lanes that count, 1..W: fewer than W in the tail block of a vectorised axis */
+    int active;
     /* Conditions under which the index that is being evaluated is inside (eval.c). */
     struct Guard *guard;
-    struct HeldReading *held; /* for use again (eval.c) */
+    /* for use again (eval.c) */
+    struct HeldReading *held;
     Memo *memo;
     MemoryMap *memory;
     const CodegenOptions *options;

@@ -11,17 +11,21 @@
 
 typedef struct Place {
     const Buffer *buffer;
-    int scope; /* the first place with which this one shares memory; itself: none before it */
+    /* the first place with which this one shares memory; itself: none before it */
+    int scope;
     bool read, written;
     /* It holds the hash of that node's path: i64[2], low word, high word; else NULL. */
     const Node *random;
 } Place;
 
 typedef struct Places {
-    Place *place; /* in the order of first use */
+    /* in the order of first use */
+    Place *place;
     int n, cap;
-    const char *signature; /* kernels of equal signature have equal code */
-    double operations;     /* floating-point operations, a multiply-add being two */
+    /* kernels of equal signature have equal code */
+    const char *signature;
+    /* floating-point operations, a multiply-add being two */
+    double operations;
 } Places;
 
 /* Where the hash of a random node's path lies. */

@@ -17,12 +17,16 @@ typedef struct Region {
     LLVMBuilderRef builder;
     LLVMValueRef function, frame;
     LLVMValueRef model;
-    LLVMValueRef table; /* the pointers of the kernel that is being called */
-    const EntryPlan
-        *entry;       /* whose kernels are being called: a loop's body is one of its own */
-    const char *path; /* names what it has */
-    int depth;        /* loops around */
-    LLVMValueRef round[HFTAC_MAX_LOOPS + 1]; /* by depth */
+    /* the pointers of the kernel that is being called */
+    LLVMValueRef table;
+    /* whose kernels are being called: a loop's body is one of its own */
+    const EntryPlan *entry;
+    /* names what it has */
+    const char *path;
+    /* loops around */
+    int depth;
+    /* by depth */
+    LLVMValueRef round[HFTAC_MAX_LOOPS + 1];
 } Region;
 
 static LLVMTypeRef i64_type(const Region *r)

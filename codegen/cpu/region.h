@@ -27,13 +27,19 @@ typedef struct RegionInput {
     Arena *arena;
     LLVMModuleRef module;
     const Plan *plan;
-    const EntryPlan *entry;  /* that has the kernels: of an entry point, or of a loop's body */
-    const KernelCall *calls; /* by position among its kernels */
-    const Step *run;         /* SHARED: once; MODELS: for each model lo <= b < hi */
-    int max_places;          /* of any of the kernels */
-    const char *path;        /* of entry names, innermost last: "train.h.loop" */
+    /* that has the kernels: of an entry point, or of a loop's body */
+    const EntryPlan *entry;
+    /* by position among its kernels */
+    const KernelCall *calls;
+    /* SHARED: once; MODELS: for each model lo <= b < hi */
+    const Step *run;
+    /* of any of the kernels */
+    int max_places;
+    /* of entry names, innermost last: "train.h.loop" */
+    const char *path;
     void (*set_attributes)(void *context,
-                           LLVMValueRef function); /* of what is made besides the result */
+                           /* of what is made besides the result */
+                           LLVMValueRef function);
     void *context;
 } RegionInput;
 

@@ -24,9 +24,11 @@ typedef struct CudaLevel CudaLevel;
 struct CudaLevel {
     CudaLevel *up;
     Text text;
-    const char *head; /* "for (...) {", "if (...) {"; NULL for the function's body */
+    /* "for (...) {", "if (...) {"; NULL for the function's body */
+    const char *head;
     int depth;
-    bool uniform; /* all threads of a block go through it together */
+    /* all threads of a block go through it together */
+    bool uniform;
 };
 
 typedef struct CudaMemo CudaMemo;
@@ -40,8 +42,10 @@ enum {
 /* What a function's evaluation met. */
 typedef struct CudaTrace {
     struct CudaReduction {
-        unsigned axes; /* of the space, that its index depends on, and CUDA_NESTED */
-        int64_t count; /* elements reduced to one */
+        /* of the space, that its index depends on, and CUDA_NESTED */
+        unsigned axes;
+        /* elements reduced to one */
+        int64_t count;
     } * reductions;
     int n_reductions, cap_reductions;
     const Buffer **loads;
@@ -50,25 +54,32 @@ typedef struct CudaTrace {
 
 typedef struct Cuda {
     Arena *arena;
-    Text *out;    /* functions */
-    Text *tables; /* constants */
-    Text *steps;  /* host code */
+    /* functions */
+    Text *out;
+    /* constants */
+    Text *tables;
+    /* host code */
+    Text *steps;
     const Plan *plan;
     const EntryPlan *entry;
-    const char *prefix; /* of names: the entry's, with the numbers of loops around */
+    /* of names: the entry's, with the numbers of loops around */
+    const char *prefix;
     const Kernel *kernel;
     /* Of a contraction's epilogue: where the call put the einsum's value. */
     const Buffer *product;
-    int threads; /* of a block that works on one point together; 0: every thread for itself */
+    /* of a block that works on one point together; 0: every thread for itself */
+    int threads;
     IndexSpace space;
-    CudaVar *var; /* by variable */
+    /* by variable */
+    CudaVar *var;
     int var_cap;
     CudaLevel *level;
     CudaMemo *memo;
     CudaTrace trace;
     int n_values, indent;
     CudaTable *known_tables;
-    int64_t temporary[2]; /* bytes behind the plan's shared memory and behind its scratch */
+    /* bytes behind the plan's shared memory and behind its scratch */
+    int64_t temporary[2];
 } Cuda;
 
 /* level.c: variables, index text, levels. */

@@ -24,11 +24,14 @@ typedef struct Visit {
     /* Per axis of the node: the axes of the space that the index component depends on, and
      * VISIT_REDUCED. */
     uint16_t component[MAX_RANK];
-    uint16_t
-        outer;  /* inside a reduction: what the result's index depends on, and VISIT_REDUCED */
-    bool exact; /* the node has the space's shape and is read at the space's own index */
-    bool external; /* read from memory */
-    int next;      /* next visit of the same node, -1: none */
+    /* inside a reduction: what the result's index depends on, and VISIT_REDUCED */
+    uint16_t outer;
+    /* the node has the space's shape and is read at the space's own index */
+    bool exact;
+    /* read from memory */
+    bool external;
+    /* next visit of the same node, -1: none */
+    int next;
 } Visit;
 
 enum {
@@ -38,7 +41,8 @@ enum {
 typedef struct VisitList {
     Visit *v;
     int n, cap;
-    int *first; /* by node id, -1: not visited */
+    /* by node id, -1: not visited */
+    int *first;
 } VisitList;
 
 /* All evaluations that stores of `roots` over `space` need.  A contraction's or scatter's
@@ -66,14 +70,16 @@ OpKind node_kind(const Node *n);
 typedef struct Item {
     Node *value;
     Buffer *to;
-    Buffer *flag; /* of the Store */
+    /* of the Store */
+    Buffer *flag;
     /* Only a reader of value: another group computes it, or it is a leaf, or cheap. */
     bool copy;
 } Item;
 
 typedef struct Group {
     KernelKind kind;
-    bool dead; /* merged into another one, or not needed */
+    /* merged into another one, or not needed */
+    bool dead;
     bool per_model;
     Node *anchor;
     Item *items;
@@ -81,22 +87,34 @@ typedef struct Group {
     Shape space;
     int order[MAX_RANK];
     int vector;
-    int evaluations; /* that it needs, counted when its loop nest was found */
-    IdSet reads;     /* nodes: leaves in memory and values of other groups */
-    IdSet before;    /* groups that must come before, and ... */
-    IdSet after;     /* ... those that must come after this one */
-    int64_t label;   /* vfuse_order.c: ascending along all edges */
-    int prev, next;  /* in the order of labels, -1: none */
-    double again;    /* scalar operations that it does above once per element */
-    LoopPlan *loop;  /* KERNEL_LOOP: the anchor is the loop, the items are its results */
+    /* that it needs, counted when its loop nest was found */
+    int evaluations;
+    /* nodes: leaves in memory and values of other groups */
+    IdSet reads;
+    /* groups that must come before, and ... */
+    IdSet before;
+    /* ... those that must come after this one */
+    IdSet after;
+    /* vfuse_order.c: ascending along all edges */
+    int64_t label;
+    /* in the order of labels, -1: none */
+    int prev, next;
+    /* scalar operations that it does above once per element */
+    double again;
+    /* KERNEL_LOOP: the anchor is the loop, the items are its results */
+    LoopPlan *loop;
 } Group;
 
 /* One end of a search for a path (vfuse_order.c). */
 typedef struct OrderSide {
-    int *seen;    /* by group: the last search that met it */
-    int *met;     /* met[0]: where it began */
-    int n;        /* of met */
-    int at, edge; /* the next edge to look at: that one of met[at] */
+    /* by group: the last search that met it */
+    int *seen;
+    /* met[0]: where it began */
+    int *met;
+    /* of met */
+    int n;
+    /* the next edge to look at: that one of met[at] */
+    int at, edge;
 } OrderSide;
 
 /* A loop's body lies as a whole in one region. */
@@ -107,38 +125,50 @@ typedef enum Region {
 } Region;
 
 typedef struct Fuse {
-    Arena *arena;   /* of the plan */
-    Arena *scratch; /* of the pass */
+    /* of the plan */
+    Arena *arena;
+    /* of the pass */
+    Arena *scratch;
     Plan *plan;
     EntryPlan *entry;
     Graph *graph;
     bool optimize;
     Region region;
-    int n;        /* nodes */
-    int *users;   /* distinct readers by node id, outputs included */
-    bool *stored; /* by node id */
+    /* nodes */
+    int n;
+    /* distinct readers by node id, outputs included */
+    int *users;
+    /* by node id */
+    bool *stored;
     /* By node id: to be stored, as its readers' kernels would compute it too often. */
     bool *too_often;
     /* By node id: the contraction that the value is elementwise computed from, inside its
      * kernel. */
     Node **anchor;
-    int *
-        depth; /* by node id: of the values that are computed to compute it (passes/fuse/work.h) */
-    double *cost; /* by node id: to compute one element from what is in memory */
-    int *owner;   /* by node id: the group that stores it, -1 */
+    /* by node id: of the values that are computed to compute it (passes/fuse/work.h) */
+    int *depth;
+    /* by node id: to compute one element from what is in memory */
+    double *cost;
+    /* by node id: the group that stores it, -1 */
+    int *owner;
     /* By node id: a value of its own place is stored with these strides; NULL: natural ones. */
     const Buffer **like;
-    Buffer **output; /* by position in graph->outputs: where it goes; NULL: nowhere */
+    /* by position in graph->outputs: where it goes; NULL: nowhere */
+    Buffer **output;
     Buffer **output_value2;
-    Buffer **output_flag; /* of states that are guarded */
+    /* of states that are guarded */
+    Buffer **output_flag;
     Group *groups;
     int n_groups, cap_groups;
-    IdSet *readers;   /* by node id: groups that have read it; some may do so no more */
-    IdSet candidates; /* for a merge */
+    /* by node id: groups that have read it; some may do so no more */
+    IdSet *readers;
+    /* for a merge */
+    IdSet candidates;
     int first_group, last_group;
     OrderSide side[2];
     int search, exhausted;
-    VisitList visits; /* of the last group that was looked at */
+    /* of the last group that was looked at */
+    VisitList visits;
     struct Work *work;
     /* Of the last group for which no nest was found: what it computes too often; or NULL. */
     const Node *excess;

@@ -17,17 +17,22 @@
 /* One reverse sweep: the adjoints of one loss. */
 typedef struct Sweep {
     Graph *graph;
-    int n;          /* nodes before the sweep */
-    Node **adjoint; /* by id; of a loop: not NULL if any of its results has one */
-    bool *depends;  /* on an x; by id */
+    /* nodes before the sweep */
+    int n;
+    /* by id; of a loop: not NULL if any of its results has one */
+    Node **adjoint;
+    /* on an x; by id */
+    bool *depends;
 } Sweep;
 
 typedef struct Adjoint {
     Builder *b;
     Node *y, *g;
-    Node **in; /* y's operands */
+    /* y's operands */
+    Node **in;
     Sweep *sweep;
-    int mark; /* first node built for the operand at hand */
+    /* first node built for the operand at hand */
+    int mark;
 } Adjoint;
 
 typedef void GradRule(Adjoint *c);

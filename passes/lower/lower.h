@@ -28,9 +28,11 @@ Node *reduce_in_order(Builder *b, Node *n, const IntList *order);
 
 /* How a contraction's result is stored. */
 typedef struct Choice {
-    Contraction c; /* for that order */
+    /* for that order */
+    Contraction c;
     IntList order;
-    State *state; /* the vector operand's, if it is to get `layout`; else NULL */
+    /* the vector operand's, if it is to get `layout`; else NULL */
+    State *state;
     IntList layout;
 } Choice;
 
