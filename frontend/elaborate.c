@@ -67,7 +67,7 @@ Module *program_elaborate(Arena *a, Diag *d, const Program *p, const FrontendOpt
     e->train_statement = train_statement;
     e->layer_numbers = map_of_texts(a);
     e->state_numbers = map_of_texts(a);
-    e->current_numbers = map_of_texts(a);
+    e->state_value_numbers = map_of_texts(a);
     e->added_numbers = map_of_texts(a);
     e->module = module_new(a, d, "");
     e->scratch = graph_new(e->module, ENTRY_NONE);

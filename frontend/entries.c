@@ -15,7 +15,7 @@ static bool entry_run_model(Elab *e, EntryKind entry)
 {
     e->entry = entry;
     e->b = (Builder){.graph = graph_new(e->module, entry), .loc = e->model->loc};
-    e->n_currents = e->n_faults = e->n_named = e->n_marks = e->n_writes = 0;
+    e->n_state_values = e->n_index_checks = e->n_model_values = e->n_averages = e->n_writes = 0;
     for (int i = 0; i < e->n_layers; i++)
         e->layers[i].randoms = 0;
     e->frame = NULL;
@@ -57,27 +57,27 @@ static void accumulate(Elab *e, const char *name, Node *more, SrcRange loc)
         add_output(e, OUT_STATE, name, build2(&e->b, OP_ADD, old.node, more), loc);
 }
 
-static void accumulate_metric(Elab *e, Named *m)
+static void accumulate_metric(Elab *e, ModelValue *m)
 {
     if (m->value.kind != V_TENSOR)
         return;
-    if (m->n_marks == 0) {
+    if (m->n_averages == 0) {
         /* Averaged outermost. */
-        m->marks = arena_alloc(e->arena, sizeof *m->marks);
-        m->marks[0] = (Mark){.value = m->value.node, .weight = m->value.weight};
-        m->n_marks = 1;
+        m->averages = arena_alloc(e->arena, sizeof *m->averages);
+        m->averages[0] = (MetricAverage){.value = m->value.node, .weight = m->value.weight};
+        m->n_averages = 1;
     }
-    for (int k = 0; k < m->n_marks; k++) {
+    for (int k = 0; k < m->n_averages; k++) {
         e->b.loc = m->loc;
         e->b.hint = arena_printf(e->arena, "metric.%s", m->name);
-        Node *v = build_cast(&e->b, m->marks[k].value, DT_F64);
-        Node *w =
-            m->marks[k].weight != NULL ? m->marks[k].weight : build_scalar(&e->b, RUN_N_VALID);
-        Mark *mark = &m->marks[k];
-        mark->sum_state = accumulator(e, m->name, k, "sum");
-        accumulate(e, mark->sum_state, build2(&e->b, OP_MUL, v, w), m->loc);
-        mark->weight_state = accumulator(e, m->name, k, "weight");
-        accumulate(e, mark->weight_state, w, m->loc);
+        Node *v = build_cast(&e->b, m->averages[k].value, DT_F64);
+        Node *w = m->averages[k].weight != NULL ? m->averages[k].weight
+                                                : build_scalar(&e->b, RUN_N_VALID);
+        MetricAverage *average = &m->averages[k];
+        average->sum_state = accumulator(e, m->name, k, "sum");
+        accumulate(e, average->sum_state, build2(&e->b, OP_MUL, v, w), m->loc);
+        average->weight_state = accumulator(e, m->name, k, "weight");
+        accumulate(e, average->weight_state, w, m->loc);
     }
 }
 
@@ -87,13 +87,14 @@ static void add_objectives(Elab *e)
     for (int i = 0; i < e->n_objectives; i++) {
         const Objective *o = &e->objectives[i];
         bool known = false;
-        for (int k = 0; k < e->n_named; k++)
-            known |= e->named[k].kind != AST_OUTPUT && strcmp(e->named[k].name, o->name) == 0;
+        for (int k = 0; k < e->n_model_values; k++)
+            known |= e->model_values[k].kind != AST_OUTPUT &&
+                     strcmp(e->model_values[k].name, o->name) == 0;
         if (!known)
-            *ELAB_PUSH(e, named) = (Named){.kind = AST_LOSS,
-                                           .name = o->name,
-                                           .value = eval_in_model(e, o->expr),
-                                           .loc = o->expr->loc};
+            *ELAB_PUSH(e, model_values) = (ModelValue){.kind = AST_LOSS,
+                                                       .name = o->name,
+                                                       .value = eval_in_model(e, o->expr),
+                                                       .loc = o->expr->loc};
     }
 }
 
@@ -102,47 +103,47 @@ static bool build_eval(Elab *e)
     if (!entry_run_model(e, ENTRY_EVAL))
         return false;
     add_objectives(e);
-    for (int i = 0; i < e->n_named; i++)
-        if (e->named[i].kind != AST_OUTPUT)
-            accumulate_metric(e, &e->named[i]);
-    entry_add_faults(e);
+    for (int i = 0; i < e->n_model_values; i++)
+        if (e->model_values[i].kind != AST_OUTPUT)
+            accumulate_metric(e, &e->model_values[i]);
+    entry_add_index_checks(e);
     return diag_errors(e->diag) == 0;
 }
 
 typedef struct Averages {
     Elab *e;
-    const Named *metric;
+    const ModelValue *metric;
 } Averages;
 
-/* sum / weight of one mark; nothing averaged is 0. */
-static Node *average_of(Elab *e, const Named *m, int k)
+/* sum / weight of one average; nothing averaged is 0. */
+static Node *average_of(Elab *e, const ModelValue *m, int k)
 {
     Builder *b = &e->b;
-    Node *sum = build_state(b, m->marks[k].sum_state);
-    Node *weight = build_state(b, m->marks[k].weight_state);
+    Node *sum = build_state(b, m->averages[k].sum_state);
+    Node *weight = build_state(b, m->averages[k].weight_state);
     Node *none = build2(b, OP_EQ, weight, build_const(b, DT_F64, 0));
     return build2(b, OP_DIV, sum, build3(b, OP_WHERE, none, build_const(b, DT_F64, 1), weight));
 }
 
-static Node *stop_at_mark(void *ctx, const Node *n)
+static Node *stop_at_average(void *ctx, const Node *n)
 {
     const Averages *a = ctx;
-    for (int k = 0; k < a->metric->n_marks; k++)
-        if (a->metric->marks[k].mark == n)
+    for (int k = 0; k < a->metric->n_averages; k++)
+        if (a->metric->averages[k].placeholder == n)
             return average_of(a->e, a->metric, k);
     return NULL;
 }
 
-static void eval_end_metric(Elab *e, const Named *m)
+static void eval_end_metric(Elab *e, const ModelValue *m)
 {
     if (m->kind == AST_OUTPUT || m->value.kind != V_TENSOR)
         return;
     Averages ctx = {e, m};
     e->b.hint = m->name;
     e->b.loc = m->loc;
-    Node *r = m->marks[0].mark == NULL
+    Node *r = m->averages[0].placeholder == NULL
                   ? average_of(e, m, 0)
-                  : graph_copy(e, e->model_graph, m->value.node, stop_at_mark, &ctx, m->loc,
+                  : graph_copy(e, e->model_graph, m->value.node, stop_at_average, &ctx, m->loc,
                                "what is outside `avg` in a metric");
     add_output(e, m->kind == AST_LOSS ? OUT_LOSS : OUT_RESULT, m->name,
                r ? build_cast(&e->b, r, DT_F64) : NULL, m->loc);
@@ -151,8 +152,8 @@ static void eval_end_metric(Elab *e, const Named *m)
 static bool build_eval_end(Elab *e)
 {
     e->b = (Builder){.graph = graph_new(e->module, ENTRY_EVAL_END)};
-    for (int i = 0; i < e->n_named; i++)
-        eval_end_metric(e, &e->named[i]);
+    for (int i = 0; i < e->n_model_values; i++)
+        eval_end_metric(e, &e->model_values[i]);
     return diag_errors(e->diag) == 0;
 }
 
@@ -160,15 +161,15 @@ static bool build_predict(Elab *e)
 {
     if (!entry_run_model(e, ENTRY_PREDICT))
         return false;
-    for (int i = 0; i < e->n_named; i++)
-        if (e->named[i].kind == AST_OUTPUT && e->named[i].value.kind == V_TENSOR)
-            add_output(e, OUT_TENSOR, e->named[i].name, e->named[i].value.node,
-                       e->named[i].loc);
-    entry_add_faults(e);
+    for (int i = 0; i < e->n_model_values; i++)
+        if (e->model_values[i].kind == AST_OUTPUT && e->model_values[i].value.kind == V_TENSOR)
+            add_output(e, OUT_TENSOR, e->model_values[i].name, e->model_values[i].value.node,
+                       e->model_values[i].loc);
+    entry_add_index_checks(e);
     return diag_errors(e->diag) == 0;
 }
 
-static const Dist *init_of(Elab *e, const State *s, const StateRec *r, bool *used)
+static const Dist *init_of(Elab *e, const State *s, const StateRecord *r, bool *used)
 {
     const Dist *d = &r->init;
     for (int i = 0; i < e->n_inits; i++)
@@ -184,10 +185,10 @@ static bool build_init(Elab *e)
     bool *used = arena_array(e->arena, (size_t)e->n_inits, sizeof *used);
     e->entry = ENTRY_INIT;
     e->b = (Builder){.graph = graph_new(e->module, ENTRY_INIT)};
-    e->n_currents = 0;
+    e->n_state_values = 0;
     for (int i = 0; i < e->module->n_states; i++) {
         const State *s = &e->module->states[i];
-        const Dist *d = init_of(e, s, state_rec(e, s->name), used);
+        const Dist *d = init_of(e, s, state_record(e, s->name), used);
         add_output(e, OUT_STATE, s->name, dist_value(e, d, s->name, &s->type), s->loc);
     }
     for (int i = 0; i < e->n_inits; i++)
@@ -215,8 +216,8 @@ static void tidy(Module *m)
 
 static bool has_kind(Elab *e, bool output)
 {
-    for (int i = 0; i < e->n_named; i++)
-        if ((e->named[i].kind == AST_OUTPUT) == output)
+    for (int i = 0; i < e->n_model_values; i++)
+        if ((e->model_values[i].kind == AST_OUTPUT) == output)
             return true;
     return false;
 }

@@ -42,7 +42,7 @@ Value builtin_scatter_add(const Call *c)
     }
     /* Sums of integers are i64, as elsewhere. */
     const Value v[2] = {value_node(x, weak), value_node(updates, weak_updates)};
-    DType to = math_meet(e, v, 2, &weak);
+    DType to = math_promote(e, v, 2, &weak);
     if (dtype_class(to) != DTC_REAL)
         to = DT_I64;
     Attrs attrs;

@@ -19,12 +19,12 @@ static Value dist_of(const Call *c, DistScale scale, bool is_normal)
 
 Value builtin_normal(const Call *c)
 {
-    return dist_of(c, DIST_GIVEN, true);
+    return dist_of(c, DIST_FROM_ARGUMENTS, true);
 }
 
 Value builtin_uniform(const Call *c)
 {
-    return dist_of(c, DIST_GIVEN, false);
+    return dist_of(c, DIST_FROM_ARGUMENTS, false);
 }
 
 Value builtin_kaiming_normal(const Call *c)

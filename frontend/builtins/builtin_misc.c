@@ -97,7 +97,7 @@ Value builtin_with_slope(const Call *c)
     Node *in[3];
     if (c->arg[1].kind != V_TENSOR)
         return c->arg[0];
-    const DType dtype = math_meet(c->e, c->arg, 3, &weak);
+    const DType dtype = math_promote(c->e, c->arg, 3, &weak);
     for (int i = 0; i < 3; i++)
         in[i] = math_cast(c->e, &c->arg[i], dtype, c->loc[i], "what with_slope takes");
     return value_node(build3(&c->e->b, OP_SLOPE, in[0], in[1], in[2]), weak);
@@ -190,7 +190,7 @@ static Node *flat(Elab *e, Node *x)
 }
 
 /* Position of the first bad element of x (i64, any shape), or -1, and what stands there. */
-static void first_bad(Elab *e, Node *x, Fault *f)
+static void first_bad(Elab *e, Node *x, IndexCheck *f)
 {
     Builder *b = &e->b;
     b->hint = "fault";
@@ -212,10 +212,10 @@ static void first_bad(Elab *e, Node *x, Fault *f)
     f->value = there ? build_reduce(b, OP_SUM, there, 1, &zero, false) : NULL;
 }
 
-static bool fault_known(Elab *e, const Fault *f)
+static bool index_check_known(Elab *e, const IndexCheck *f)
 {
-    for (int i = 0; i < e->n_faults; i++) {
-        const Fault *o = &e->faults[i];
+    for (int i = 0; i < e->n_index_checks; i++) {
+        const IndexCheck *o = &e->index_checks[i];
         if (o->checked == f->checked && o->lo == f->lo && o->hi == f->hi &&
             o->has_ignore == f->has_ignore && o->ignore == f->ignore)
             return true;
@@ -223,11 +223,11 @@ static bool fault_known(Elab *e, const Fault *f)
     return false;
 }
 
-static void fault_add(Elab *e, Node *checked, Node *x, Fault f)
+static void index_check_add(Elab *e, Node *checked, Node *x, IndexCheck f)
 {
     f.checked = checked;
     f.input = input_of(checked);
-    if (fault_known(e, &f))
+    if (index_check_known(e, &f))
         return;
     /* What predict does not need must not need a target. */
     const Input *input = f.input ? module_input(e->module, f.input) : NULL;
@@ -237,13 +237,13 @@ static void fault_add(Elab *e, Node *checked, Node *x, Fault f)
     first_bad(e, x, &f);
     e->b.hint = hint;
     if (f.position != NULL && f.value != NULL)
-        *ELAB_PUSH(e, faults) = f;
+        *ELAB_PUSH(e, index_checks) = f;
 }
 
 Value builtin_check_index(const Call *c)
 {
     Elab *e = c->e;
-    Fault f = {.loc = c->at};
+    IndexCheck f = {.loc = c->at};
     int64_t lo, hi;
     if (!value_whole(e, &c->arg[1], c->loc[1], "the lowest index", &lo) ||
         !value_whole(e, &c->arg[2], c->loc[2], "the end of the indices", &hi))
@@ -264,7 +264,7 @@ Value builtin_check_index(const Call *c)
     Node *wide = build_cast(&e->b, x, DT_I64);
     if (wide == NULL)
         return value_error();
-    fault_add(e, x, wide, f);
+    index_check_add(e, x, wide, f);
     const Value last = math_binary(e, OP_SUB, c->arg[2], value_int(1), c->at);
     Node *r = build2(&e->b, OP_MIN, wide, math_cast(e, &last, DT_I64, c->at, "an index"));
     r = build2(&e->b, OP_MAX, r, math_cast(e, &c->arg[1], DT_I64, c->at, "an index"));
@@ -324,12 +324,13 @@ Value builtin_avg(const Call *c)
     if (e->entry != ENTRY_EVAL)
         return *x;
     Node *n = math_scalar(e, x, c->loc[0], "what is averaged");
-    Node *mark = build1(&e->b, OP_DETACH, n);
-    if (mark == NULL)
+    Node *placeholder = build1(&e->b, OP_DETACH, n);
+    if (placeholder == NULL)
         return value_error();
-    *ELAB_PUSH(e, marks) =
-        (Mark){.mark = mark, .value = n, .weight = x->kind == V_TENSOR ? x->weight : NULL};
-    return value_node(mark, true);
+    *ELAB_PUSH(e, averages) = (MetricAverage){.placeholder = placeholder,
+                                              .value = n,
+                                              .weight = x->kind == V_TENSOR ? x->weight : NULL};
+    return value_node(placeholder, true);
 }
 
 /* The metric that the last epoch ended with: the run writes it into a state, each model's own,

@@ -5,7 +5,7 @@
 static const char *next_path(Elab *e)
 {
     const char *path = e->frame != NULL ? e->frame->path : "";
-    LayerRec *r = layer_rec(e, path);
+    LayerRecord *r = layer_record(e, path);
     return arena_printf(e->arena, "%s#%d", path, r->randoms++);
 }
 

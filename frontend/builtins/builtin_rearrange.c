@@ -9,13 +9,13 @@
 #include <string.h>
 
 /* One side: its letters in order, and for each axis how many of them it has. */
-typedef struct Side {
+typedef struct AxisGroups {
     int n_letters, n_axes;
     char letter[MAX_RANK];
     int size[MAX_RANK];
-} Side;
+} AxisGroups;
 
-static bool add_letter(Side *s, char letter)
+static bool add_letter(AxisGroups *s, char letter)
 {
     if (s->n_letters == MAX_RANK || memchr(s->letter, letter, (size_t)s->n_letters))
         return false;
@@ -23,7 +23,7 @@ static bool add_letter(Side *s, char letter)
     return true;
 }
 
-static bool add_axis(Side *s, int letters)
+static bool add_axis(AxisGroups *s, int letters)
 {
     if (s->n_axes == MAX_RANK)
         return false;
@@ -32,10 +32,10 @@ static bool add_axis(Side *s, int letters)
 }
 
 /* "n l (h d)" up to `end`; false if it is no such list. */
-static bool read_side(const char *p, const char *end, Side *s)
+static bool read_groups(const char *p, const char *end, AxisGroups *s)
 {
     int group = -1; /* letters in the open bracket; -1: none is open */
-    *s = (Side){0};
+    *s = (AxisGroups){0};
     for (; p < end; p++) {
         bool ok = true;
         if (*p == '(' || *p == ')') {
@@ -57,7 +57,7 @@ static bool read_side(const char *p, const char *end, Side *s)
     return group < 0;
 }
 
-static int position(const Side *s, char letter)
+static int position(const AxisGroups *s, char letter)
 {
     const char *p = memchr(s->letter, letter, (size_t)s->n_letters);
     return p ? (int)(p - s->letter) : -1;
@@ -74,7 +74,7 @@ static bool letter_size(const Call *c, char letter, int64_t *out, int64_t *mark)
     return value_whole(c->e, &c->arg[i], c->loc[i], "the size of an axis", out);
 }
 
-static bool sizes_are_used(const Call *c, const Side *s)
+static bool sizes_are_used(const Call *c, const AxisGroups *s)
 {
     for (char letter = 'a'; letter <= 'z'; letter++)
         if (c->arg[2 + (letter - 'a')].kind != V_NONE && position(s, letter) < 0) {
@@ -86,7 +86,8 @@ static bool sizes_are_used(const Call *c, const Side *s)
 }
 
 /* Extents of the letters; one of a bracket may be left open: a bit of *left. */
-static bool take_apart(const Call *c, const Side *s, const Shape *x, Shape *out, unsigned *left)
+static bool take_apart(const Call *c, const AxisGroups *s, const Shape *x, Shape *out,
+                       unsigned *left)
 {
     *out = (Shape){.rank = s->n_letters};
     *left = 0;
@@ -118,7 +119,7 @@ static bool take_apart(const Call *c, const Side *s, const Shape *x, Shape *out,
     return true;
 }
 
-static Shape join(const Side *s, const Shape *letters)
+static Shape join(const AxisGroups *s, const Shape *letters)
 {
     Shape r = {.rank = s->n_axes};
     for (int axis = 0, k = 0; axis < s->n_axes; axis++) {
@@ -134,9 +135,9 @@ Value builtin_rearrange(const Call *c)
     Elab *e = c->e;
     const Value *x = &c->arg[0], *pattern = &c->arg[1];
     const char *arrow = pattern->kind == V_STR ? strstr(pattern->str, "->") : NULL;
-    Side from, to;
-    if (x->kind != V_TENSOR || !arrow || !read_side(pattern->str, arrow, &from) ||
-        !read_side(arrow + 2, arrow + strlen(arrow), &to) || from.n_letters != to.n_letters) {
+    AxisGroups from, to;
+    if (x->kind != V_TENSOR || !arrow || !read_groups(pattern->str, arrow, &from) ||
+        !read_groups(arrow + 2, arrow + strlen(arrow), &to) || from.n_letters != to.n_letters) {
         if (x->kind != V_ERROR && pattern->kind != V_ERROR)
             diag_error(
                 e->diag, c->at,
@@ -178,17 +179,17 @@ Value einsum_of_one(const Call *c, const char *spec)
     const char *arrow = strstr(spec, "->");
     const Value v = math_real(e, c->arg[1]);
     Node *x = math_strong(e, &v, c->loc[1], "an operand");
-    Side from, to;
+    AxisGroups from, to;
     if (x == NULL)
         return value_error();
-    if (!arrow || !read_side(spec, arrow, &from) ||
-        !read_side(arrow + 2, arrow + strlen(arrow), &to) || from.n_axes != from.n_letters ||
+    if (!arrow || !read_groups(spec, arrow, &from) ||
+        !read_groups(arrow + 2, arrow + strlen(arrow), &to) || from.n_axes != from.n_letters ||
         to.n_axes != to.n_letters || from.n_axes != x->type.shape.rank) {
         diag_error(e->diag, c->at, "einsum of %s: the equation \"%s\" does not fit",
                    shape_text(e->arena, &x->type.shape), spec);
         return value_error();
     }
-    Side kept = {0};
+    AxisGroups kept = {0};
     int64_t summed[MAX_RANK], dims[MAX_RANK];
     int n = 0;
     for (int i = 0; i < from.n_letters; i++)

@@ -414,7 +414,7 @@ static bool operands(const Call *c, int *n, Node ***out, bool *weak)
             return false;
         }
     }
-    const DType d = math_meet(e, list->list.v, *n, weak);
+    const DType d = math_promote(e, list->list.v, *n, weak);
     for (int i = 0; i < *n; i++)
         if (((*out)[i] = math_cast(e, &list->list.v[i], d, c->loc[0], "an element")) == NULL)
             return false;

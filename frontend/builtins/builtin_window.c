@@ -63,7 +63,7 @@ static Node *pad_type(const Call *c, Node *x, bool *weak)
     const double fill = value_number(&v[1]);
     if (x->type.dtype == DT_BOOL && (fill == 0 || fill == 1))
         v[1] = value_bool(fill != 0);
-    const DType d = math_meet(c->e, v, 2, weak);
+    const DType d = math_promote(c->e, v, 2, weak);
     if (!math_fits(c->e, &v[1], d, c->loc[4], "the padding's value"))
         return NULL;
     return math_cast(c->e, &v[0], d, c->at, "the operand of pad");

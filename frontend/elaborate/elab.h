@@ -85,7 +85,7 @@ Value layer_call(Elab *e, Layer *l, const Args *args);
 Value block_instance(Elab *e, const Ast *def, const Args *args);
 /* Gives layers and params in v their names. */
 Value elab_adopt(Elab *e, Value v, const char *path, SrcRange loc);
-LayerRec *layer_rec(Elab *e, const char *path);
+LayerRecord *layer_record(Elab *e, const char *path);
 /* The state's value so far; of what two calls of a layer declare there is one. */
 Value state_declare(Elab *e, const State *what, const Dist *init);
 /* What a state is called that the program does not declare itself: as wanted, or, where a state of
@@ -98,11 +98,11 @@ Node *state_now(Elab *e, const char *name);
 void state_next(Elab *e, const char *name, Node *v, SrcRange loc);
 /* v as a node that is nothing but a state's new value, where several updates have to tell it from
  * the rest. */
-Node *state_mark(Elab *e, Node *v);
+Node *state_new_value(Elab *e, Node *v);
 /* As if nothing had been written. */
 void state_unwrite(Elab *e, const char *name);
 void layers_check_called(Elab *e);
-StateRec *state_rec(Elab *e, const char *name);
+StateRecord *state_record(Elab *e, const char *name);
 
 /* elab_math.c: operators on values */
 Value math_binary(Elab *e, OpCode op, Value a, Value b, SrcRange at);
@@ -139,11 +139,11 @@ void making_end(Elab *e, int outer);
 /* x where it is real; else in the program's real type (weak: f64). */
 Value math_real(Elab *e, Value v);
 
-/* elab_meet.c: the rule for numbers among integers */
+/* elab_promote.c: the rule for numbers among integers */
 DTypeClass value_class(const Value *v); /* of a number or tensor */
 bool value_is_strong(const Value *v);
 /* The element type in which operands meet. */
-DType math_meet(Elab *e, const Value *v, int n, bool *weak);
+DType math_promote(Elab *e, const Value *v, int n, bool *weak);
 /* Is it certain that the type holds all values of v, exactly if they are integers? */
 bool math_holds(const Elab *e, DType to, const Value *v);
 /* Is it certain that it does not? */
@@ -179,13 +179,13 @@ Node *random_step(Elab *e);
 void exec_input(Elab *e, const Ast *s);
 void exec_objective(Elab *e, const Ast *s);
 void exec_output(Elab *e, const Ast *s);
-const Named *named_find(Elab *e, AstKind kind, const char *name);
+const ModelValue *model_value_find(Elab *e, AstKind kind, const char *name);
 
 /* One more scalar that must be finite in this update. */
 void scalars_add(Elab *e, const char *label, Node *n);
 
-/* elab_model.c: the faults of the current graph's indices as its outputs. */
-void entry_add_faults(Elab *e);
+/* elab_model.c: the checks of the current graph's indices as its outputs. */
+void entry_add_index_checks(Elab *e);
 
 /* elab_copy.c */
 /* Copies what `n` depends on from its graph into the current one; stop gives the replacement of a

@@ -263,8 +263,8 @@ static Value call_builtin(Elab *e, const Builtin *b, const Args *args)
 static Value bind_definition(Elab *e, ValueKind kind, const Ast *def, const Args *args)
 {
     const Ast *params = def->kid[0];
-    Bound *b = arena_alloc(e->arena, sizeof *b);
-    *b = (Bound){.def = def, .n = params->n, .call = args->loc};
+    BoundDefinition *b = arena_alloc(e->arena, sizeof *b);
+    *b = (BoundDefinition){.def = def, .n = params->n, .call = args->loc};
     b->arg = arena_array(e->arena, (size_t)b->n, sizeof *b->arg);
     b->loc = arena_array(e->arena, (size_t)b->n, sizeof *b->loc);
     bool *given = arena_array(e->arena, (size_t)b->n, sizeof *given);

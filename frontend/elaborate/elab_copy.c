@@ -2,16 +2,16 @@
  * written in the model's body and needed in graphs of their own. */
 #include "frontend/elaborate/elab.h"
 
-typedef struct Copy {
+typedef struct GraphCopy {
     Elab *e;
     const Graph *from;
     bool *needed; /* by id */
     Node **done;
     SrcRange at;
     const char *what;
-} Copy;
+} GraphCopy;
 
-static Node *copy_one(Copy *c, const Node *n)
+static Node *copy_one(GraphCopy *c, const Node *n)
 {
     Elab *e = c->e;
     if (n->op == OP_INPUT || n->op == OP_STATE) {
@@ -32,7 +32,7 @@ Node *graph_copy(Elab *e, const Graph *from, const Node *n,
                  Node *(*stop)(void *ctx, const Node *n), void *ctx, SrcRange at,
                  const char *what)
 {
-    Copy c = {.e = e, .from = from, .at = at, .what = what};
+    GraphCopy c = {.e = e, .from = from, .at = at, .what = what};
     const size_t count = (size_t)n->id + 1;
     c.needed = arena_array(e->arena, count, sizeof *c.needed);
     c.done = arena_array(e->arena, count, sizeof(Node *));

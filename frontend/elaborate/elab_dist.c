@@ -108,7 +108,7 @@ static Value sample(Elab *e, const Dist *d, const Value *arg, const char *state,
 {
     const bool is_normal = d->is_normal;
     Value lo = arg[0], width = arg[1];
-    if (d->scale != DIST_GIVEN) {
+    if (d->scale != DIST_FROM_ARGUMENTS) {
         const Value std = deviation(e, d, arg, state, s);
         const Value half = math_binary(e, OP_MUL, std, value_num(sqrt(3), false), d->loc);
         lo = is_normal ? value_num(0, false) : math_unary(e, OP_NEG, half, d->loc);

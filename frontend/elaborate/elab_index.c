@@ -64,7 +64,7 @@ static Value index_list(Elab *e, const Ast *t, const Value *base)
 }
 
 /* Where x[..] stands while its subs are gone through. */
-typedef struct Cut {
+typedef struct Selection {
     IntList start, step, size;
     int64_t mark[MAX_RANK]; /* of the operand's axes when they have been cut */
     Shape result;
@@ -73,9 +73,9 @@ typedef struct Cut {
     int picked;  /* axis of the result along which a tensor picks elements, -1 */
     Value picks; /* that tensor */
     SrcRange picks_loc;
-} Cut;
+} Selection;
 
-static void cut_keep(Cut *c, const Shape *s)
+static void select_keep(Selection *c, const Shape *s)
 {
     const int a = c->axis++;
     c->start.v[a] = 0;
@@ -85,7 +85,7 @@ static void cut_keep(Cut *c, const Shape *s)
     c->result.dim[c->result.rank++] = s->dim[a];
 }
 
-static bool cut_sub(Elab *e, const Ast *sub, const Shape *s, Cut *c)
+static bool select_sub(Elab *e, const Ast *sub, const Shape *s, Selection *c)
 {
     const int a = c->axis;
     c->step.v[a] = 1;
@@ -100,7 +100,7 @@ static bool cut_sub(Elab *e, const Ast *sub, const Shape *s, Cut *c)
             diag_error(e->diag, sub->loc, "the slice is empty");
             return false;
         }
-        cut_keep(c, s);
+        select_keep(c, s);
         c->start.v[a] = lo;
         c->size.v[a] = hi - lo;
         c->result.dim[c->result.rank - 1] = hi - lo;
@@ -123,7 +123,7 @@ static bool cut_sub(Elab *e, const Ast *sub, const Shape *s, Cut *c)
         c->picked = c->result.rank;
         c->picks = v;
         c->picks_loc = sub->loc;
-        cut_keep(c, s);
+        select_keep(c, s);
         return true;
     }
     int64_t i;
@@ -139,7 +139,7 @@ static bool cut_sub(Elab *e, const Ast *sub, const Shape *s, Cut *c)
 }
 
 /* The elements that a tensor of integers names along an axis: a function of the library. */
-static Value pick(Elab *e, Value x, const Cut *c, SrcRange at)
+static Value pick(Elab *e, Value x, const Selection *c, SrcRange at)
 {
     Global *g = global_find(e, "elements_at", true);
     const Value fn = g ? global_value(e, g, at) : value_error();
@@ -160,22 +160,22 @@ static Value index_tensor(Elab *e, const Ast *t, const Value *base)
         diag_error(e->diag, t->loc, "%d indices into %s", given, value_what(e, base));
         return value_error();
     }
-    Cut c = {.result = shape_scalar(), .scanned = -1, .picked = -1};
+    Selection c = {.result = shape_scalar(), .scanned = -1, .picked = -1};
     bool dots = false;
     for (int i = 1; i < t->n; i++) {
         const Ast *sub = t->kid[i];
         if (sub->kind == AST_DOTS && !dots) {
             dots = true;
             for (int skip = s->rank - given; skip > 0; skip--)
-                cut_keep(&c, s);
+                select_keep(&c, s);
         } else if (sub->kind == AST_NONE && c.result.rank < MAX_RANK) {
             c.result.dim[c.result.rank++] = 1;
-        } else if (!cut_sub(e, sub, s, &c)) {
+        } else if (!select_sub(e, sub, s, &c)) {
             return value_error();
         }
     }
     while (c.axis < s->rank && c.result.rank < MAX_RANK)
-        cut_keep(&c, s);
+        select_keep(&c, s);
     Node *n = s->rank == 0 ? base->node
                            : batch_slice(e, base->node, c.start.v, c.step.v, c.size.v, c.mark);
     if (c.scanned >= 0)

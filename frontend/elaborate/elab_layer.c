@@ -3,57 +3,57 @@
 
 #include <string.h>
 
-LayerRec *layer_rec(Elab *e, const char *path)
+LayerRecord *layer_record(Elab *e, const char *path)
 {
     const int i = map_get(e->layer_numbers, path);
     if (i >= 0 && i < e->n_layers && strcmp(e->layers[i].path, path) == 0)
         return &e->layers[i];
     map_set(e->layer_numbers, path, e->n_layers);
-    LayerRec *r = ELAB_PUSH(e, layers);
-    *r = (LayerRec){.path = path, .loc = SRC_NONE, .first_call = SRC_NONE};
+    LayerRecord *r = ELAB_PUSH(e, layers);
+    *r = (LayerRecord){.path = path, .loc = SRC_NONE, .first_call = SRC_NONE};
     return r;
 }
 
-StateRec *state_rec(Elab *e, const char *name)
+StateRecord *state_record(Elab *e, const char *name)
 {
     const int i = map_get(e->state_numbers, name);
     return i >= 0 && i < e->n_states && strcmp(e->states[i].name, name) == 0 ? &e->states[i]
                                                                              : NULL;
 }
 
-static Current *current_find(Elab *e, const char *name)
+static StateValue *state_value_find(Elab *e, const char *name)
 {
-    const int i = map_get(e->current_numbers, name);
-    return i >= 0 && i < e->n_currents && strcmp(e->currents[i].name, name) == 0
-               ? &e->currents[i]
+    const int i = map_get(e->state_value_numbers, name);
+    return i >= 0 && i < e->n_state_values && strcmp(e->state_values[i].name, name) == 0
+               ? &e->state_values[i]
                : NULL;
 }
 
 Node *state_now(Elab *e, const char *name)
 {
-    const Current *c = current_find(e, name);
+    const StateValue *c = state_value_find(e, name);
     if (c != NULL)
         return c->now;
     Node *n = build_state(&e->b, name);
-    map_set(e->current_numbers, name, e->n_currents);
-    *ELAB_PUSH(e, currents) = (Current){.name = name, .now = n, .loc = SRC_NONE};
+    map_set(e->state_value_numbers, name, e->n_state_values);
+    *ELAB_PUSH(e, state_values) = (StateValue){.name = name, .now = n, .loc = SRC_NONE};
     return n;
 }
 
 /* Inside a loop nothing can be written: the loop is unrolled. */
-static void note_write(Elab *e, const Current *c, Node *v, SrcRange loc)
+static void note_write(Elab *e, const StateValue *c, Node *v, SrcRange loc)
 {
     const Frame *f = e->frame;
     while (f != NULL && f->kind != FRAME_BLOCK)
         f = f->up;
     if (f != NULL && e->entry == ENTRY_TRAIN && e->loop == NULL && c->now != NULL && v != NULL)
-        *ELAB_PUSH(e, writes) = (Write){.state = c->name,
-                                        .before = c->now,
-                                        .value = v,
-                                        .lo = f->first_node,
-                                        .hi = f->first_node,
-                                        .frame = f->serial,
-                                        .loc = loc};
+        *ELAB_PUSH(e, writes) = (StateWrite){.state = c->name,
+                                             .before = c->now,
+                                             .value = v,
+                                             .lo = f->first_node,
+                                             .hi = f->first_node,
+                                             .frame = f->serial,
+                                             .loc = loc};
 }
 
 /* The call that is being run is over. */
@@ -64,7 +64,7 @@ static void end_writes(Elab *e)
             e->writes[i].hi = e->b.graph->n_nodes;
 }
 
-Node *state_mark(Elab *e, Node *v)
+Node *state_new_value(Elab *e, Node *v)
 {
     if (v == NULL || e->entry != ENTRY_TRAIN || e->train == NULL ||
         find_statement(e->train->kid[0], AST_UPDATE) == NULL)
@@ -77,7 +77,7 @@ Node *state_mark(Elab *e, Node *v)
 
 void state_unwrite(Elab *e, const char *name)
 {
-    Current *c = current_find(e, name);
+    StateValue *c = state_value_find(e, name);
     if (c != NULL)
         c->written = false;
 }
@@ -85,7 +85,7 @@ void state_unwrite(Elab *e, const char *name)
 void state_next(Elab *e, const char *name, Node *v, SrcRange loc)
 {
     state_now(e, name);
-    Current *c = current_find(e, name);
+    StateValue *c = state_value_find(e, name);
     note_write(e, c, v, loc);
     c->now = v;
     c->written = true;
@@ -97,11 +97,12 @@ static SrcRange innermost_call(Elab *e)
 {
     for (const Frame *f = e->frame; f != NULL; f = f->up)
         if (f->kind == FRAME_BLOCK)
-            return layer_rec(e, f->path)->first_call;
+            return layer_record(e, f->path)->first_call;
     return SRC_NONE;
 }
 
-static void state_conflict(Elab *e, const State *s, StateRec *r, const Type *type, SrcRange loc)
+static void state_conflict(Elab *e, const State *s, StateRecord *r, const Type *type,
+                           SrcRange loc)
 {
     if (r->rejected)
         return;
@@ -120,7 +121,7 @@ static bool is_of_program(StateRole r)
 /* Is it the same state, declared by another call? */
 static bool agrees_with(Elab *e, const State *old, const State *what)
 {
-    StateRec *r = state_rec(e, old->name);
+    StateRecord *r = state_record(e, old->name);
     const int frame = e->frame != NULL ? e->frame->serial : 0;
     if (is_of_program(old->role) != is_of_program(what->role)) {
         diag_error(
@@ -153,10 +154,10 @@ Value state_declare(Elab *e, const State *what, const Dist *init)
         return value_error();
     module_add_state(e->module, what);
     map_set(e->state_numbers, what->name, e->n_states);
-    *ELAB_PUSH(e, states) = (StateRec){.name = what->name,
-                                       .init = *init,
-                                       .call = innermost_call(e),
-                                       .frame = e->frame != NULL ? e->frame->serial : 0};
+    *ELAB_PUSH(e, states) = (StateRecord){.name = what->name,
+                                          .init = *init,
+                                          .call = innermost_call(e),
+                                          .frame = e->frame != NULL ? e->frame->serial : 0};
     return value_node(state_now(e, what->name), false);
 }
 
@@ -181,7 +182,7 @@ Node *state_of_role(Elab *e, StateRole role)
 
 static void layer_claim(Elab *e, const char *path, SrcRange loc)
 {
-    LayerRec *r = layer_rec(e, path);
+    LayerRecord *r = layer_record(e, path);
     if (r->frame == e->frame->serial && r->frame != 0) {
         diag_error(e->diag, loc, "the layer '%s' is bound twice", path);
         diag_note(e->diag, r->loc, "it is bound here first");
@@ -242,8 +243,8 @@ Value block_instance(Elab *e, const Ast *def, const Args *args)
 {
     static const Ast no_params = {.kind = AST_PARAMS};
     const Ast *params = def->kid[0] != NULL ? def->kid[0] : &no_params;
-    Bound *b = arena_alloc(e->arena, sizeof *b);
-    *b = (Bound){.def = def, .n = params->n, .call = args->loc};
+    BoundDefinition *b = arena_alloc(e->arena, sizeof *b);
+    *b = (BoundDefinition){.def = def, .n = params->n, .call = args->loc};
     b->arg = arena_array(e->arena, (size_t)b->n, sizeof *b->arg);
     b->loc = arena_array(e->arena, (size_t)b->n, sizeof *b->loc);
     bool *given = arena_array(e->arena, (size_t)b->n, sizeof *given);
@@ -348,7 +349,7 @@ Value layer_call(Elab *e, Layer *l, const Args *args)
             l->block != NULL ? l->block->def->name : "Sequential");
         return value_error();
     }
-    LayerRec *r = layer_rec(e, l->path);
+    LayerRecord *r = layer_record(e, l->path);
     if (!r->called)
         r->first_call = args->loc;
     r->called = true;
@@ -358,7 +359,7 @@ Value layer_call(Elab *e, Layer *l, const Args *args)
 void layers_check_called(Elab *e)
 {
     for (int i = 0; i < e->n_layers; i++) {
-        const LayerRec *r = &e->layers[i];
+        const LayerRecord *r = &e->layers[i];
         if (!r->called && r->frame != 0)
             diag_error(e->diag, r->loc, "the layer '%s' is never called", r->path);
     }

@@ -23,10 +23,11 @@ enum {
 
 typedef struct Snapshot {
     Scope scope;
-    LayerRec *layers;
-    StateRec *states;
-    Current *currents;
-    int n_layers, n_states, n_module_states, n_currents, n_faults, n_marks, n_nodes;
+    LayerRecord *layers;
+    StateRecord *states;
+    StateValue *state_values;
+    int n_layers, n_states, n_module_states, n_state_values, n_index_checks, n_averages,
+        n_nodes;
     bool gave_up;
     Builder b;
     Value self;
@@ -47,9 +48,9 @@ static Snapshot snapshot_take(Elab *e)
                   .n_layers = e->n_layers,
                   .n_states = e->n_states,
                   .n_module_states = e->module->n_states,
-                  .n_currents = e->n_currents,
-                  .n_faults = e->n_faults,
-                  .n_marks = e->n_marks,
+                  .n_state_values = e->n_state_values,
+                  .n_index_checks = e->n_index_checks,
+                  .n_averages = e->n_averages,
                   .n_nodes = e->b.graph->n_nodes,
                   .gave_up = e->gave_up,
                   .b = e->b,
@@ -59,7 +60,8 @@ static Snapshot snapshot_take(Elab *e)
     s.scope.cap = s.scope.n + 1;
     s.layers = copied(e, e->layers, (size_t)e->n_layers, sizeof *s.layers);
     s.states = copied(e, e->states, (size_t)e->n_states, sizeof *s.states);
-    s.currents = copied(e, e->currents, (size_t)e->n_currents, sizeof *s.currents);
+    s.state_values =
+        copied(e, e->state_values, (size_t)e->n_state_values, sizeof *s.state_values);
     return s;
 }
 
@@ -73,14 +75,15 @@ static void snapshot_restore(Elab *e, const Snapshot *s)
         memcpy(e->layers, s->layers, (size_t)s->n_layers * sizeof *s->layers);
     if (s->n_states)
         memcpy(e->states, s->states, (size_t)s->n_states * sizeof *s->states);
-    if (s->n_currents)
-        memcpy(e->currents, s->currents, (size_t)s->n_currents * sizeof *s->currents);
+    if (s->n_state_values)
+        memcpy(e->state_values, s->state_values,
+               (size_t)s->n_state_values * sizeof *s->state_values);
     e->n_layers = s->n_layers;
     e->n_states = s->n_states;
     e->module->n_states = s->n_module_states;
-    e->n_currents = s->n_currents;
-    e->n_faults = s->n_faults;
-    e->n_marks = s->n_marks;
+    e->n_state_values = s->n_state_values;
+    e->n_index_checks = s->n_index_checks;
+    e->n_averages = s->n_averages;
     e->gave_up = s->gave_up;
     e->b = s->b;
     e->b.graph->n_nodes = s->n_nodes;
@@ -188,11 +191,11 @@ static void bind_names(LoopTrial *t)
 static bool touched(const LoopTrial *t, const Snapshot *s)
 {
     const Elab *e = t->e;
-    for (int i = 0; i < s->n_currents; i++)
-        if (e->currents[i].now != s->currents[i].now)
+    for (int i = 0; i < s->n_state_values; i++)
+        if (e->state_values[i].now != s->state_values[i].now)
             return true;
-    for (int i = s->n_currents; i < e->n_currents; i++)
-        if (e->currents[i].written)
+    for (int i = s->n_state_values; i < e->n_state_values; i++)
+        if (e->state_values[i].written)
             return true;
     for (int i = 0; i < e->n_layers; i++)
         if (e->layers[i].frame == e->frame->serial &&
@@ -201,8 +204,8 @@ static bool touched(const LoopTrial *t, const Snapshot *s)
     for (int i = s->n_states; i < e->n_states; i++)
         if (e->states[i].frame == e->frame->serial)
             return true;
-    return e->n_faults != s->n_faults || e->n_marks != s->n_marks || e->frame->returned ||
-           e->frame->self.list.n != s->self.list.n;
+    return e->n_index_checks != s->n_index_checks || e->n_averages != s->n_averages ||
+           e->frame->returned || e->frame->self.list.n != s->self.list.n;
 }
 
 static bool run_trial(LoopTrial *t, const Snapshot *s)
@@ -298,17 +301,17 @@ static bool adapt_all(LoopTrial *t, bool *same)
 /* ---- the trial has held ---- */
 
 /* A name that the body has made: its value after the last round. */
-typedef struct Left {
+typedef struct LoopResult {
     const char *name;
     int result; /* of the loop; -1: value */
     Value value;
     bool weak;
     SrcRange loc;
-} Left;
+} LoopResult;
 
-static bool leave_name(LoopTrial *t, const Binding *b, Left *left)
+static bool loop_result_of(LoopTrial *t, const Binding *b, LoopResult *left)
 {
-    *left = (Left){.name = b->name, .result = -1, .value = b->value, .loc = b->loc};
+    *left = (LoopResult){.name = b->name, .result = -1, .value = b->value, .loc = b->loc};
     const Value *v = &b->value;
     if (v->kind == V_COUNTER) {
         left->value = value_int(v->counter.base + v->counter.step * (t->count - 1));
@@ -363,7 +366,7 @@ static Value collected_list(LoopTrial *t, const Collected *c, Node *all)
     return value_list_of(n, items);
 }
 
-static void bind_results(LoopTrial *t, Node *loop, const Left *left, int n_left)
+static void bind_results(LoopTrial *t, Node *loop, const LoopResult *left, int n_left)
 {
     Elab *e = t->e;
     for (int i = 0; i < t->n_carried; i++) {
@@ -405,7 +408,7 @@ static bool finish(LoopTrial *t, const Snapshot *s)
 {
     Elab *e = t->e;
     const Scope *scope = &e->frame->scope;
-    Left *left = arena_array(e->arena, (size_t)scope->n + 1, sizeof *left);
+    LoopResult *left = arena_array(e->arena, (size_t)scope->n + 1, sizeof *left);
     int n_left = 0;
     if (t->graph->n_nodes == 0)
         return loop_refuse(t, "nothing in it happens at run time");
@@ -421,7 +424,7 @@ static bool finish(LoopTrial *t, const Snapshot *s)
         if (known || (i < s->scope.n && b->value.kind != V_COUNTER &&
                       !memcmp(&b->value, &s->scope.v[i].value, sizeof b->value)))
             continue;
-        if (!leave_name(t, b, &left[n_left++]))
+        if (!loop_result_of(t, b, &left[n_left++]))
             return false;
     }
     for (int i = 0; i < t->n_collected; i++)
@@ -434,7 +437,7 @@ static bool finish(LoopTrial *t, const Snapshot *s)
     Node *loop = loop_end(&t->draft, elab_join(e, e->frame->prefix, "loop"));
     graph_drop_dead(t->graph);
     bind_results(t, loop, left, n_left);
-    e->n_currents = s->n_currents; /* their nodes were the body's */
+    e->n_state_values = s->n_state_values; /* their nodes were the body's */
     return true;
 }
 

@@ -308,7 +308,7 @@ Value math_binary(Elab *e, OpCode op, Value a, Value b, SrcRange at)
         return fail(e, at, "an operand", is_operand(&a) ? &b : &a);
     if (a.kind != V_TENSOR && b.kind != V_TENSOR)
         return number_binary(e, op, &a, &b, at);
-    const DType d = arithmetic_type(math_meet(e, v, 2, &weak));
+    const DType d = arithmetic_type(math_promote(e, v, 2, &weak));
     Builder bld = e->b;
     bld.loc = at;
     if (is_comparison(op))
@@ -343,7 +343,7 @@ Value math_divide(Elab *e, Value a, Value b, SrcRange at)
     bool weak;
     if (!is_operand(&a) || !is_operand(&b))
         return fail(e, at, "an operand", is_operand(&a) ? &b : &a);
-    DType d = math_meet(e, v, 2, &weak);
+    DType d = math_promote(e, v, 2, &weak);
     if (dtype_class(d) != DTC_REAL)
         d = weak ? DT_F64 : e->real;
     Builder bld = e->b;
@@ -483,7 +483,7 @@ Value math_where(Elab *e, Value c, Value a, Value b, SrcRange at)
                                        : b;
     const Value v[2] = {a, b};
     bool weak = false;
-    DType d = math_meet(e, v, 2, &weak);
+    DType d = math_promote(e, v, 2, &weak);
     /* What is chosen by data is data: it takes the program's types. */
     if (weak && value_is_strong(&c)) {
         weak = false;

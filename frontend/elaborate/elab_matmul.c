@@ -100,7 +100,7 @@ Value math_matmul(Elab *e, Value a, Value b, SrcRange at)
     }
     const Value v[2] = {math_real(e, a), math_real(e, b)};
     bool weak;
-    const DType d = math_meet(e, v, 2, &weak);
+    const DType d = math_promote(e, v, 2, &weak);
     Node *x = math_cast(e, &v[0], d, at, "an operand"),
          *y = math_cast(e, &v[1], d, at, "an operand");
     return x && y ? matmul_nodes(e, x, y, weak, at) : value_error();

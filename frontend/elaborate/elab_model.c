@@ -66,18 +66,19 @@ void exec_input(Elab *e, const Ast *s)
     scope_bind(e, &e->frame->scope, s->name, v, s->name_loc);
 }
 
-const Named *named_find(Elab *e, AstKind kind, const char *name)
+const ModelValue *model_value_find(Elab *e, AstKind kind, const char *name)
 {
-    for (int i = 0; i < e->n_named; i++)
-        if (e->named[i].kind == kind && (name == NULL || strcmp(e->named[i].name, name) == 0))
-            return &e->named[i];
+    for (int i = 0; i < e->n_model_values; i++)
+        if (e->model_values[i].kind == kind &&
+            (name == NULL || strcmp(e->model_values[i].name, name) == 0))
+            return &e->model_values[i];
     return NULL;
 }
 
 static bool is_new(Elab *e, const Ast *s, const char *name)
 {
-    for (int i = 0; i < e->n_named; i++) {
-        const Named *old = &e->named[i];
+    for (int i = 0; i < e->n_model_values; i++) {
+        const ModelValue *old = &e->model_values[i];
         const bool output = old->kind == AST_OUTPUT;
         if (output != (s->kind == AST_OUTPUT) || strcmp(old->name, name) != 0)
             continue;
@@ -101,7 +102,7 @@ void exec_objective(Elab *e, const Ast *s)
         return;
     e->b.hint = name;
     e->in_objective = true;
-    e->n_marks = 0;
+    e->n_averages = 0;
     Value v = eval(e, s->kid[0]);
     e->in_objective = false;
     if (v.kind != V_ERROR) {
@@ -118,10 +119,11 @@ void exec_objective(Elab *e, const Ast *s)
             v = value_node(n, true);
     }
     scope_bind(e, &e->frame->scope, name, v, s->loc);
-    Mark *marks = arena_array(e->arena, (size_t)e->n_marks, sizeof *marks);
-    for (int i = 0; i < e->n_marks; i++)
-        marks[i] = e->marks[i];
-    *ELAB_PUSH(e, named) = (Named){s->kind, name, v, marks, e->n_marks, s->loc};
+    MetricAverage *averages = arena_array(e->arena, (size_t)e->n_averages, sizeof *averages);
+    for (int i = 0; i < e->n_averages; i++)
+        averages[i] = e->averages[i];
+    *ELAB_PUSH(e, model_values) =
+        (ModelValue){s->kind, name, v, averages, e->n_averages, s->loc};
 }
 
 void exec_output(Elab *e, const Ast *s)
@@ -135,14 +137,14 @@ void exec_output(Elab *e, const Ast *s)
         v = value_node(n && shape_stored(e, s->loc, &n->type.shape) ? n : NULL, false);
     }
     scope_bind(e, &e->frame->scope, s->name, v, s->name_loc);
-    *ELAB_PUSH(e, named) =
-        (Named){.kind = AST_OUTPUT, .name = s->name, .value = v, .loc = s->loc};
+    *ELAB_PUSH(e, model_values) =
+        (ModelValue){.kind = AST_OUTPUT, .name = s->name, .value = v, .loc = s->loc};
 }
 
-void entry_add_faults(Elab *e)
+void entry_add_index_checks(Elab *e)
 {
-    for (int i = 0; i < e->n_faults; i++) {
-        const Fault *f = &e->faults[i];
+    for (int i = 0; i < e->n_index_checks; i++) {
+        const IndexCheck *f = &e->index_checks[i];
         const Output o = {.kind = OUT_FAULT,
                           .name = f->input != NULL ? f->input : "index",
                           .value = f->position,

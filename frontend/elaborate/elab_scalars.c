@@ -40,7 +40,7 @@ int making_begin(Elab *e, const char *name)
     else if (around != NULL)
         name = elab_join(e, around, name);
     e->making = e->n_made;
-    *ELAB_PUSH(e, made) = (NamedNodes){name, e->b.graph->n_nodes, INT_MAX};
+    *ELAB_PUSH(e, made) = (NodeOrigin){name, e->b.graph->n_nodes, INT_MAX};
     return outer;
 }
 

@@ -249,7 +249,7 @@ static void exec_next(Elab *e, const Ast *s)
         diag_note(e->diag, loc, "the state is declared here");
         return;
     }
-    n = state_mark(e, n);
+    n = state_new_value(e, n);
     state_next(e, name, n, s->loc);
     scope_bind(e, &e->frame->scope, s->name, value_node(n, false), s->name_loc);
 }

@@ -115,14 +115,14 @@ static const char *source_text(Elab *e, SrcRange at)
 }
 
 /* What is being checked against which type, for messages. */
-typedef struct Check {
+typedef struct TypeMatch {
     const Ast *type;
     const Shape *shape;
     SrcRange at;
     const char *subject, *what;
-} Check;
+} TypeMatch;
 
-static bool dim_conflict(Elab *e, const Check *c, const Ast *t, const Binding *b, int axis,
+static bool dim_conflict(Elab *e, const TypeMatch *c, const Ast *t, const Binding *b, int axis,
                          int64_t should)
 {
     const char *dim = source_text(e, t->loc);
@@ -138,7 +138,7 @@ static bool dim_conflict(Elab *e, const Check *c, const Ast *t, const Binding *b
 }
 
 /* One dim of a type against a size. */
-static bool dim_match(Elab *e, const Check *c, const Ast *t, int axis)
+static bool dim_match(Elab *e, const TypeMatch *c, const Ast *t, int axis)
 {
     const int64_t is = c->shape->dim[axis];
     if (t->kind == AST_WILD)
@@ -159,7 +159,7 @@ static bool dim_match(Elab *e, const Check *c, const Ast *t, int axis)
 }
 
 /* `...`: the same dims everywhere in one head. */
-static bool dots_match(Elab *e, const Check *c, int n)
+static bool dots_match(Elab *e, const TypeMatch *c, int n)
 {
     const Shape *s = c->shape;
     Scope *scope = &e->frame->scope;
@@ -217,7 +217,7 @@ bool type_match(Elab *e, const Ast *type, Value *v, SrcRange at, const char *sub
                    source_text(e, type->loc), value_what(e, v));
         return false;
     }
-    const Check c = {type, s, at, subject, value_what(e, v)};
+    const TypeMatch c = {type, s, at, subject, value_what(e, v)};
     if (type->flag && !dots_match(e, &c, lead))
         return false;
     for (int i = 0; i < type->n; i++)

@@ -17,7 +17,7 @@ static void type(Printer *p, const Ast *t)
                 !t->flag   ? ""
                 : t->n > 0 ? "..., "
                            : "...");
-    print_exprs(p, t, 0, LEVEL_COND);
+    print_exprs(p, t, 0, PREC_COND);
     add(p, "]");
 }
 
@@ -34,7 +34,7 @@ static void value_opt(Printer *p, const Ast *t)
     if (!t)
         return;
     add(p, " = ");
-    print_expr(p, t, LEVEL_COND);
+    print_expr(p, t, PREC_COND);
 }
 
 static void params(Printer *p, const Ast *t)
@@ -52,15 +52,15 @@ static void domain(Printer *p, const Ast *t)
 {
     if (!strcmp(t->name, "set")) {
         add(p, " in {");
-        print_exprs(p, t, 0, LEVEL_COND);
+        print_exprs(p, t, 0, PREC_COND);
         add(p, "}");
         return;
     }
     text_printf(p->out, " in %s(", t->name);
-    print_two(p, t, LEVEL_COND, " .. ", LEVEL_COND);
+    print_two(p, t, PREC_COND, " .. ", PREC_COND);
     if (t->kid[2]) {
         add(p, ", step = ");
-        print_expr(p, t->kid[2], LEVEL_COND);
+        print_expr(p, t->kid[2], PREC_COND);
     }
     add(p, ")");
 }
@@ -95,7 +95,7 @@ static void targets(Printer *p, const Ast *t)
         text_printf(p->out, "%s%s", i > 0 ? ", " : "", target->name);
         if (target->kid[1]) {
             add(p, "[");
-            print_expr(p, target->kid[1], LEVEL_COND);
+            print_expr(p, target->kid[1], PREC_COND);
             add(p, "]");
         }
         type_opt(p, target->kid[0], " : ");
@@ -106,7 +106,7 @@ static void targets(Printer *p, const Ast *t)
 static void word_exprs(Printer *p, const char *word, const Ast *t)
 {
     text_printf(p->out, "%s ", word);
-    print_exprs(p, t, 0, LEVEL_COND);
+    print_exprs(p, t, 0, PREC_COND);
 }
 
 static void input(Printer *p, const Ast *t)
@@ -122,7 +122,7 @@ static void schedule(Printer *p, const Ast *t)
     add(p, "schedule ");
     for (int i = 0; i < t->n; i++) {
         add(p, i > 0 ? " then " : "");
-        print_expr(p, t->kid[i], LEVEL_COND);
+        print_expr(p, t->kid[i], PREC_COND);
     }
     add(p, t->flag ? " per step" : "");
 }
@@ -131,9 +131,9 @@ static void update(Printer *p, const Ast *t)
 {
     word_exprs(p, "update", t->kid[0]);
     add(p, " minimize ");
-    print_expr(p, t->kid[1], LEVEL_COND);
+    print_expr(p, t->kid[1], PREC_COND);
     add(p, " with ");
-    print_expr(p, t->kid[2], LEVEL_COND);
+    print_expr(p, t->kid[2], PREC_COND);
     for (int i = 3; i < t->n; i++) {
         add(p, " ");
         if (t->kid[i]->kind == AST_SCHEDULE)
@@ -146,7 +146,7 @@ static void update(Printer *p, const Ast *t)
 static void if_statement(Printer *p, const Ast *t)
 {
     add(p, "if ");
-    print_expr(p, t->kid[0], LEVEL_COND);
+    print_expr(p, t->kid[0], PREC_COND);
     add(p, " ");
     body(p, t->kid[1]);
     if (!t->kid[2])
@@ -161,9 +161,9 @@ static void if_statement(Printer *p, const Ast *t)
 static void repeat(Printer *p, const Ast *t)
 {
     add(p, "repeat ");
-    print_exprs(p, t, 2, LEVEL_COND);
+    print_exprs(p, t, 2, PREC_COND);
     add(p, " in ");
-    print_expr(p, t->kid[0], LEVEL_RANGE);
+    print_expr(p, t->kid[0], PREC_RANGE);
     add(p, " ");
     body(p, t->kid[1]);
 }
@@ -184,15 +184,15 @@ static void state(Printer *p, const Ast *t)
 static void next(Printer *p, const Ast *t)
 {
     text_printf(p->out, "%s := ", t->name);
-    print_expr(p, t->kid[0], LEVEL_COND);
+    print_expr(p, t->kid[0], PREC_COND);
 }
 
 static void init(Printer *p, const Ast *t)
 {
     add(p, "init ");
-    print_expr(p, t->kid[0], LEVEL_COND);
+    print_expr(p, t->kid[0], PREC_COND);
     add(p, " ");
-    print_expr(p, t->kid[1], LEVEL_COND);
+    print_expr(p, t->kid[1], PREC_COND);
 }
 
 /* Statements `WORD expressions`, `WORD name = value`, and those with a form of their own. */
@@ -346,7 +346,7 @@ void hdl_print(Text *out, const Ast *t)
     if (t->kind == AST_FILE)
         file(&p, t);
     else
-        print_expr(&p, t, LEVEL_RANGE);
+        print_expr(&p, t, PREC_RANGE);
 }
 
 void program_print_hdl(Text *out, const Program *program, const Module *m)

@@ -5,20 +5,20 @@
 #include "frontend/frontend.h"
 
 /* Precedences, weakest first; what an operand needs to go without parentheses. */
-typedef enum Level {
-    LEVEL_RANGE,
-    LEVEL_COND,
-    LEVEL_PIPE,
-    LEVEL_OR,
-    LEVEL_AND,
-    LEVEL_NOT,
-    LEVEL_COMPARE,
-    LEVEL_ADD,
-    LEVEL_MUL,
-    LEVEL_UNARY,
-    LEVEL_POWER,
-    LEVEL_POSTFIX
-} Level;
+typedef enum Precedence {
+    PREC_RANGE,
+    PREC_COND,
+    PREC_PIPE,
+    PREC_OR,
+    PREC_AND,
+    PREC_NOT,
+    PREC_COMPARE,
+    PREC_ADD,
+    PREC_MUL,
+    PREC_UNARY,
+    PREC_POWER,
+    PREC_POSTFIX
+} Precedence;
 
 typedef struct Printer {
     Text *out;
@@ -28,10 +28,10 @@ typedef struct Printer {
 } Printer;
 
 /* t with parentheses if it binds weaker than `need`. */
-void print_expr(Printer *p, const Ast *t, Level need);
+void print_expr(Printer *p, const Ast *t, Precedence need);
 /* The kids from `from` on, with commas. */
-void print_exprs(Printer *p, const Ast *t, int from, Level need);
+void print_exprs(Printer *p, const Ast *t, int from, Precedence need);
 /* Two kids with a sign between them. */
-void print_two(Printer *p, const Ast *t, Level left, const char *sign, Level right);
+void print_two(Printer *p, const Ast *t, Precedence left, const char *sign, Precedence right);
 
 #endif

@@ -12,7 +12,7 @@ static void add(Printer *p, const char *s)
     text_add(p->out, s);
 }
 
-void print_exprs(Printer *p, const Ast *t, int from, Level need)
+void print_exprs(Printer *p, const Ast *t, int from, Precedence need)
 {
     for (int i = from; i < t->n; i++) {
         add(p, i > from ? ", " : "");
@@ -20,43 +20,43 @@ void print_exprs(Printer *p, const Ast *t, int from, Level need)
     }
 }
 
-static Level binary_level(const char *op)
+static Precedence binary_precedence(const char *op)
 {
     static const struct {
         const char *op;
-        Level level;
-    } table[] = {{"or", LEVEL_OR},      {"and", LEVEL_AND},    {"==", LEVEL_COMPARE},
-                 {"!=", LEVEL_COMPARE}, {"<", LEVEL_COMPARE},  {"<=", LEVEL_COMPARE},
-                 {">", LEVEL_COMPARE},  {">=", LEVEL_COMPARE}, {"+", LEVEL_ADD},
-                 {"-", LEVEL_ADD},      {"**", LEVEL_POWER}};
+        Precedence precedence;
+    } table[] = {{"or", PREC_OR},      {"and", PREC_AND},    {"==", PREC_COMPARE},
+                 {"!=", PREC_COMPARE}, {"<", PREC_COMPARE},  {"<=", PREC_COMPARE},
+                 {">", PREC_COMPARE},  {">=", PREC_COMPARE}, {"+", PREC_ADD},
+                 {"-", PREC_ADD},      {"**", PREC_POWER}};
     for (size_t i = 0; i < sizeof table / sizeof *table; i++)
         if (!strcmp(op, table[i].op))
-            return table[i].level;
-    return LEVEL_MUL;
+            return table[i].precedence;
+    return PREC_MUL;
 }
 
-static Level level_of(const Ast *t)
+static Precedence precedence_of(const Ast *t)
 {
     if (t->kind == AST_RANGE)
-        return LEVEL_RANGE;
+        return PREC_RANGE;
     if (t->kind == AST_COND)
-        return LEVEL_COND;
+        return PREC_COND;
     if (t->kind == AST_PIPE)
-        return LEVEL_PIPE;
+        return PREC_PIPE;
     if (t->kind == AST_UNARY)
-        return t->name[0] == '-' ? LEVEL_UNARY : LEVEL_NOT;
-    return t->kind == AST_BINARY ? binary_level(t->name) : LEVEL_POSTFIX;
+        return t->name[0] == '-' ? PREC_UNARY : PREC_NOT;
+    return t->kind == AST_BINARY ? binary_precedence(t->name) : PREC_POSTFIX;
 }
 
 static void binary(Printer *p, const Ast *t)
 {
-    const Level level = binary_level(t->name);
-    Level left = level, right = (Level)(level + 1);
-    if (level == LEVEL_COMPARE)
+    const Precedence precedence = binary_precedence(t->name);
+    Precedence left = precedence, right = (Precedence)(precedence + 1);
+    if (precedence == PREC_COMPARE)
         left = right;
-    if (level == LEVEL_POWER) {
-        left = LEVEL_POSTFIX;
-        right = LEVEL_UNARY;
+    if (precedence == PREC_POWER) {
+        left = PREC_POSTFIX;
+        right = PREC_UNARY;
     }
     print_expr(p, t->kid[0], left);
     text_printf(p->out, " %s ", t->name);
@@ -80,7 +80,7 @@ static void list(Printer *p, const Ast *t)
 {
     const size_t before = p->out->len;
     add(p, "[");
-    print_exprs(p, t, 0, LEVEL_RANGE);
+    print_exprs(p, t, 0, PREC_RANGE);
     add(p, "]");
     if (p->out->len - before < WIDTH - 16 || t->n == 0 || t->kid[0]->kind != AST_LIST)
         return;
@@ -88,7 +88,7 @@ static void list(Printer *p, const Ast *t)
     add(p, "[");
     for (int i = 0; i < t->n; i++) {
         text_printf(p->out, "\n%*s", 2 * p->depth + 2, "");
-        print_expr(p, t->kid[i], LEVEL_RANGE);
+        print_expr(p, t->kid[i], PREC_RANGE);
         add(p, ",");
     }
     text_printf(p->out, "\n%*s]", 2 * p->depth, "");
@@ -97,30 +97,30 @@ static void list(Printer *p, const Ast *t)
 static void slice(Printer *p, const Ast *t)
 {
     if (t->kid[0])
-        print_expr(p, t->kid[0], LEVEL_COND);
+        print_expr(p, t->kid[0], PREC_COND);
     add(p, ":");
     if (t->kid[1])
-        print_expr(p, t->kid[1], LEVEL_COND);
+        print_expr(p, t->kid[1], PREC_COND);
 }
 
 static void applied(Printer *p, const Ast *t, char open, char close)
 {
-    print_expr(p, t->kid[0], LEVEL_POSTFIX);
+    print_expr(p, t->kid[0], PREC_POSTFIX);
     text_printf(p->out, "%c", open);
-    print_exprs(p, t, 1, LEVEL_RANGE);
+    print_exprs(p, t, 1, PREC_RANGE);
     text_printf(p->out, "%c", close);
 }
 
 static void cond(Printer *p, const Ast *t)
 {
-    print_expr(p, t->kid[0], LEVEL_PIPE);
+    print_expr(p, t->kid[0], PREC_PIPE);
     add(p, " if ");
-    print_expr(p, t->kid[1], LEVEL_PIPE);
+    print_expr(p, t->kid[1], PREC_PIPE);
     add(p, " else ");
-    print_expr(p, t->kid[2], LEVEL_COND);
+    print_expr(p, t->kid[2], PREC_COND);
 }
 
-void print_two(Printer *p, const Ast *t, Level left, const char *sign, Level right)
+void print_two(Printer *p, const Ast *t, Precedence left, const char *sign, Precedence right)
 {
     print_expr(p, t->kid[0], left);
     add(p, sign);
@@ -134,12 +134,12 @@ static void string(Printer *p, const Ast *t)
 
 static void range(Printer *p, const Ast *t)
 {
-    print_two(p, t, LEVEL_COND, " .. ", LEVEL_COND);
+    print_two(p, t, PREC_COND, " .. ", PREC_COND);
 }
 
 static void pipe(Printer *p, const Ast *t)
 {
-    print_two(p, t, LEVEL_PIPE, " |> ", LEVEL_POSTFIX);
+    print_two(p, t, PREC_PIPE, " |> ", PREC_POSTFIX);
 }
 
 static void call(Printer *p, const Ast *t)
@@ -155,19 +155,19 @@ static void indexed(Printer *p, const Ast *t)
 static void argument(Printer *p, const Ast *t)
 {
     text_printf(p->out, "%s = ", t->name);
-    print_expr(p, t->kid[0], LEVEL_COND);
+    print_expr(p, t->kid[0], PREC_COND);
 }
 
 static void member(Printer *p, const Ast *t)
 {
-    print_expr(p, t->kid[0], LEVEL_POSTFIX);
+    print_expr(p, t->kid[0], PREC_POSTFIX);
     text_printf(p->out, ".%s", t->name);
 }
 
 static void unary(Printer *p, const Ast *t)
 {
     add(p, t->name[0] == '-' ? "-" : "not ");
-    print_expr(p, t->kid[0], level_of(t));
+    print_expr(p, t->kid[0], precedence_of(t));
 }
 
 /* Expressions that are one word, and those with a form of their own; what is neither is a name. */
@@ -192,9 +192,9 @@ static void bare(Printer *p, const Ast *t)
         add(p, t->name ? t->name : "");
 }
 
-void print_expr(Printer *p, const Ast *t, Level need)
+void print_expr(Printer *p, const Ast *t, Precedence need)
 {
-    const bool parens = level_of(t) < need;
+    const bool parens = precedence_of(t) < need;
     add(p, parens ? "(" : "");
     bare(p, t);
     add(p, parens ? ")" : "");

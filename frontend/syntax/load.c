@@ -15,10 +15,10 @@ enum {
     MAX_DEPTH = 64
 };
 
-typedef struct Seen {
+typedef struct FileId {
     dev_t dev;
     ino_t ino;
-} Seen;
+} FileId;
 
 typedef struct Loader {
     Arena *a;
@@ -26,20 +26,20 @@ typedef struct Loader {
     const FrontendOptions *o;
     Program *out;
     int cap_files;
-    Seen *seen;
-    int n_seen, cap_seen;
+    FileId *loaded;
+    int n_loaded, cap_loaded;
     int depth;
     bool not_found;
 } Loader;
 
-static bool seen_before(Loader *l, const struct stat *st)
+static bool loaded_before(Loader *l, const struct stat *st)
 {
-    for (int i = 0; i < l->n_seen; i++)
-        if (l->seen[i].dev == st->st_dev && l->seen[i].ino == st->st_ino)
+    for (int i = 0; i < l->n_loaded; i++)
+        if (l->loaded[i].dev == st->st_dev && l->loaded[i].ino == st->st_ino)
             return true;
-    if (l->n_seen == l->cap_seen)
-        l->seen = arena_grow(l->a, l->seen, &l->cap_seen, sizeof *l->seen);
-    l->seen[l->n_seen++] = (Seen){st->st_dev, st->st_ino};
+    if (l->n_loaded == l->cap_loaded)
+        l->loaded = arena_grow(l->a, l->loaded, &l->cap_loaded, sizeof *l->loaded);
+    l->loaded[l->n_loaded++] = (FileId){st->st_dev, st->st_ino};
     return false;
 }
 
@@ -104,7 +104,7 @@ static void load_include(Loader *l, const char *from, const Ast *include)
         cannot_read(l, include->loc, path, errno);
         return;
     }
-    if (!seen_before(l, &st))
+    if (!loaded_before(l, &st))
         load_fd(l, fd, path, include->loc);
     close(fd);
 }
@@ -133,7 +133,7 @@ bool program_load(Arena *a, Diag *d, const char *path, const FrontendOptions *o,
     if (fd < 0 || (is_stdin && fstat(fd, &st) != 0)) {
         cannot_read(&l, SRC_NONE, path, errno);
     } else {
-        seen_before(&l, &st);
+        loaded_before(&l, &st);
         load_fd(&l, fd, is_stdin ? "<stdin>" : path, SRC_NONE);
     }
     if (fd >= 0 && !is_stdin)

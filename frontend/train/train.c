@@ -286,7 +286,7 @@ bool train_build(Elab *e)
     if (t.n_updates == 0 && diag_errors(e->diag) == 0)
         diag_error(e->diag, e->train->loc, "the train section has no optimizer");
     if (t.n_updates > 0 && t.updates[0].clause == NULL &&
-        named_find(e, AST_LOSS, NULL) == NULL) {
+        model_value_find(e, AST_LOSS, NULL) == NULL) {
         diag_error(e->diag, e->train->loc,
                    "the model '%s' has no `loss`, so there is nothing to train",
                    e->model->name);
@@ -310,5 +310,5 @@ void train_state(Elab *e, const char *name, const Type *type, StateRole role,
                      .loc = e->train->loc};
     module_add_state(e->module, &s);
     map_set(e->state_numbers, name, e->n_states);
-    *ELAB_PUSH(e, states) = (StateRec){.name = name, .init = zero, .call = SRC_NONE};
+    *ELAB_PUSH(e, states) = (StateRecord){.name = name, .init = zero, .call = SRC_NONE};
 }

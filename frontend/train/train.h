@@ -76,7 +76,7 @@ Node *scalars_finite(Elab *e, const char *optimizer, SrcRange loc);
  * the base rate. */
 Value schedule_chain(Elab *e, const Schedule *c, Value lr);
 int param_named(const Ast *params, const char *name);
-void bind_all(Elab *e, const Bound *b);
+void bind_all(Elab *e, const BoundDefinition *b);
 
 /* train_versions.c: the losses of several clauses, each over the parameters as updated so far. */
 typedef struct Versions Versions;

@@ -13,7 +13,7 @@ int param_named(const Ast *params, const char *name)
 }
 
 /* After how many epochs (or steps) a schedule hands over to the next. */
-static Value schedule_length(Elab *e, const Bound *b)
+static Value schedule_length(Elab *e, const BoundDefinition *b)
 {
     static const char *const names[] = {"total_iters", "T_max", "total_steps", "length"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
@@ -26,14 +26,15 @@ static Value schedule_length(Elab *e, const Bound *b)
     return value_error();
 }
 
-void bind_all(Elab *e, const Bound *b)
+void bind_all(Elab *e, const BoundDefinition *b)
 {
     for (int i = 0; i < b->n; i++)
         scope_bind(e, &e->frame->scope, b->def->kid[0]->kid[i]->name, b->arg[i], b->loc[i]);
 }
 
 /* The factor of one schedule at `epoch`. */
-static Value schedule_factor(Elab *e, const Bound *b, Value epoch, Value epochs, Value lr)
+static Value schedule_factor(Elab *e, const BoundDefinition *b, Value epoch, Value epochs,
+                             Value lr)
 {
     diag_push_call(e->diag, b->call, b->def->name);
     Frame *f = frame_push(e, FRAME_SCHED, b->def, "", "schedule");
@@ -72,7 +73,7 @@ Value schedule_chain(Elab *e, const Schedule *c, Value lr)
     for (int i = 0; i < c->n; i++) {
         if (c->part[i].kind != V_SCHED)
             return value_error();
-        const Bound *b = c->part[i].bound;
+        const BoundDefinition *b = c->part[i].bound;
         const Value own = i == 0 ? epoch : math_binary(e, OP_SUB, epoch, start, at);
         const Value f = schedule_factor(e, b, own, epochs, lr);
         if (f.kind == V_ERROR)

@@ -6,12 +6,12 @@
 #include <string.h>
 
 /* A parameter that is trained. */
-typedef struct Trained {
+typedef struct TrainedParam {
     const char *name;
     Type type;
     Node *grad;
     bool no_decay;
-} Trained;
+} TrainedParam;
 
 typedef struct Step {
     Elab *e;
@@ -23,7 +23,7 @@ typedef struct Step {
     /* Of the update that is being built. */
     Update *update;
     Node *loss;
-    Trained *params;
+    TrainedParam *params;
     int n_params;
     Value factor;       /* of the schedule: NUM or weak scalar */
     Value lr;           /* with the factor; NONE: the optimizer has none */
@@ -72,7 +72,7 @@ static bool collect_params(Step *s)
         const bool no_decay = matches(t->no_decay, t->n_no_decay, st->name);
         if (!frozen && is_target(s->update, st->name))
             s->params[s->n_params++] =
-                (Trained){.name = st->name, .type = st->type, .no_decay = no_decay};
+                (TrainedParam){.name = st->name, .type = st->type, .no_decay = no_decay};
     }
     unused_patterns(e, t->freeze, t->n_freeze);
     unused_patterns(e, t->no_decay, t->n_no_decay);
@@ -88,7 +88,7 @@ static Node *find_loss(Step *s, const Update *u)
     Value v = u->loss;
     SrcRange at = u->loc;
     if (u->clause == NULL) {
-        const Named *n = named_find(e, AST_LOSS, NULL);
+        const ModelValue *n = model_value_find(e, AST_LOSS, NULL);
         v = n->value;
         at = n->loc;
     }
@@ -131,7 +131,7 @@ static bool build_gradients(Step *s)
     s->ok = both(e, s->ok, build1(&e->b, OP_ISFINITE, s->loss));
     s->n_params = 0;
     for (int i = 0; i < n; i++) {
-        Trained p = s->params[i];
+        TrainedParam p = s->params[i];
         Node *x =
             s->versions != NULL ? versions_param(s->versions, p.name) : state_now(e, p.name);
         if (x->id >= n_nodes || !reached[x->id])
@@ -169,10 +169,10 @@ static void check_gradients(Step *s)
 static void check_faults(Step *s)
 {
     Elab *e = s->e;
-    for (int i = 0; i < e->n_faults; i++)
-        s->ok =
-            both(e, s->ok,
-                 build2(&e->b, OP_LT, e->faults[i].position, build_const(&e->b, DT_I64, 0)));
+    for (int i = 0; i < e->n_index_checks; i++)
+        s->ok = both(
+            e, s->ok,
+            build2(&e->b, OP_LT, e->index_checks[i].position, build_const(&e->b, DT_I64, 0)));
 }
 
 /* The gradient becomes the average of those of the batches so far; the last batch leaves nothing.
@@ -181,7 +181,7 @@ static void accumulate(Step *s)
 {
     Elab *e = s->e;
     for (int i = 0; i < s->n_params && s->last != NULL; i++) {
-        Trained *p = &s->params[i];
+        TrainedParam *p = &s->params[i];
         const char *name = state_added_name(
             e, ROLE_GRADIENT, arena_printf(e->arena, "accumulate%s.%s", s->number, p->name));
         train_state(e, name, &p->type, ROLE_GRADIENT, p->name);
@@ -215,7 +215,7 @@ static void clip_norm(Step *s, const Clip *c)
     if (factor.kind == V_TENSOR)
         scalars_add(e, "clip", factor.node);
     for (int i = 0; i < s->n_params; i++) {
-        Trained *p = &s->params[i];
+        TrainedParam *p = &s->params[i];
         e->b.hint = arena_printf(e->arena, "%s.clipped", p->name);
         const Value g = math_binary(e, OP_MUL, value_node(p->grad, false), factor, c->loc);
         p->grad = g.kind == V_TENSOR ? g.node : NULL;
@@ -231,7 +231,7 @@ static void clip_value(Step *s, const Clip *c)
     if (some.kind == V_TENSOR)
         scalars_add(e, "clip", some.node);
     for (int i = 0; i < s->n_params; i++) {
-        Trained *p = &s->params[i];
+        TrainedParam *p = &s->params[i];
         e->b.hint = arena_printf(e->arena, "%s.clipped", p->name);
         Value g = math_binary(e, OP_MIN, value_node(p->grad, false), c->limit, c->loc);
         g = math_binary(e, OP_MAX, g, low, c->loc);
@@ -252,7 +252,7 @@ static void build_schedule(Step *s)
 {
     Elab *e = s->e;
     const Schedule *own = &s->update->schedule, *c = own->n > 0 ? own : &s->train->schedule;
-    const Bound *opt = s->update->optimizer.bound;
+    const BoundDefinition *opt = s->update->optimizer.bound;
     const int k = param_named(opt->def->kid[0], "lr");
     s->factor = value_num(1, true);
     s->lr = k >= 0 ? opt->arg[k] : value_none();
@@ -271,7 +271,7 @@ static void build_schedule(Step *s)
 
 /* The optimizer's parameters in its frame: lr with the schedule's factor, no weight decay where
  * none is due. */
-static void bind_optimizer(Step *s, const Bound *b, const Trained *p)
+static void bind_optimizer(Step *s, const BoundDefinition *b, const TrainedParam *p)
 {
     Elab *e = s->e;
     const int lr = param_named(b->def->kid[0], "lr"),
@@ -285,10 +285,10 @@ static void bind_optimizer(Step *s, const Bound *b, const Trained *p)
         scope_bind(e, &e->frame->scope, "weight_decay", value_num(0, true), b->loc[decay]);
 }
 
-static void update_param(Step *s, const Trained *p)
+static void update_param(Step *s, const TrainedParam *p)
 {
     Elab *e = s->e;
-    const Bound *b = s->update->optimizer.bound;
+    const BoundDefinition *b = s->update->optimizer.bound;
     const Ast *head = b->def->kid[1];
     if (head->n != 2) {
         diag_error(e->diag, b->def->name_loc,
@@ -353,7 +353,7 @@ static void check_scalars(Step *s)
  */
 static bool is_guarded(Elab *e, const char *name)
 {
-    const Dist *d = &state_rec(e, name)->init;
+    const Dist *d = &state_record(e, name)->init;
     const bool starts_finite =
         d->family != NULL || !value_is_number(&d->arg[0]) || isfinite(value_number(&d->arg[0]));
     return starts_finite && dtype_class(module_state(e->module, name)->type.dtype) == DTC_REAL;
@@ -415,10 +415,10 @@ static void build_outputs(Step *s)
     const SrcRange loc = s->train->updates[0].loc;
     e->b.loc = loc;
     add_result(e, OUT_OK, "ok", s->ok, loc);
-    entry_add_faults(e);
+    entry_add_index_checks(e);
     Node *due = s->last != NULL ? both(e, s->ok, s->last) : s->ok;
-    for (int i = 0; i < e->n_currents; i++) {
-        const Current *c = &e->currents[i];
+    for (int i = 0; i < e->n_state_values; i++) {
+        const StateValue *c = &e->state_values[i];
         const StateRole role = module_state(e->module, c->name)->role;
         if (c->written)
             write_state(s, c->name, c->now, changes_with_batch(role) ? s->ok : due, c->loc);
@@ -443,8 +443,8 @@ static void show_update(Step *s)
 
 static bool is_result_of_program(const Elab *e, const char *name)
 {
-    for (int i = 0; i < e->n_named; i++)
-        if (e->named[i].kind != AST_OUTPUT && strcmp(e->named[i].name, name) == 0)
+    for (int i = 0; i < e->n_model_values; i++)
+        if (e->model_values[i].kind != AST_OUTPUT && strcmp(e->model_values[i].name, name) == 0)
             return true;
     for (int i = 0; i < e->n_objectives; i++)
         if (strcmp(e->objectives[i].name, name) == 0)

@@ -16,10 +16,10 @@
 
 #include "ir/loop.h"
 
-typedef struct Updated {
+typedef struct UpdatedParam {
     const char *name;
     Node *value; /* behind a detach */
-} Updated;
+} UpdatedParam;
 
 struct Versions {
     Elab *e;
@@ -29,7 +29,7 @@ struct Versions {
     Node **told; /* by id: the value of a `:=` that has been evaluated */
     bool *is_write;
     int *clause; /* by write: the first to evaluate it, or -1 */
-    Updated *updated;
+    UpdatedParam *updated;
     int n_updated, cap_updated;
 };
 
@@ -54,7 +54,7 @@ static bool *cone_of(const Versions *v, const Node *root)
 }
 
 /* A call is evaluated if anything it computes is needed; leaves are shared by calls. */
-static bool evaluates(const Versions *v, const bool *cone, const Write *w)
+static bool evaluates(const Versions *v, const bool *cone, const StateWrite *w)
 {
     const int hi = w->hi < v->n ? w->hi : v->n;
     for (int i = w->lo; i < hi; i++)
@@ -175,7 +175,7 @@ static Node *state_so_far(const Versions *v, int write)
     Node *now = NULL;
     int best = -1;
     for (int i = 0; i < e->n_writes; i++) {
-        const Write *w = &e->writes[i];
+        const StateWrite *w = &e->writes[i];
         if (strcmp(w->state, e->writes[write].state) != 0 || i == write)
             continue;
         Node *told = w->value->id < v->n ? v->told[w->value->id] : NULL;
@@ -193,7 +193,7 @@ static Node *state_so_far(const Versions *v, int write)
  * order than the text, what stood before it is replaced while its value is made. */
 static void advance(Versions *v, int i)
 {
-    const Write *w = &v->e->writes[i];
+    const StateWrite *w = &v->e->writes[i];
     if (w->value->id >= v->n || v->told[w->value->id] != NULL)
         return;
     Node *before = w->before, *so_far = state_so_far(v, i);
@@ -233,15 +233,15 @@ void versions_update(Versions *v, const char *name, Node *value)
 {
     Elab *e = v->e;
     e->b.hint = arena_printf(e->arena, "%s.updated", name);
-    Node *seen = build1(&e->b, OP_DETACH, value);
+    Node *detached = build1(&e->b, OP_DETACH, value);
     for (int i = 0; i < v->n_updated; i++)
         if (strcmp(v->updated[i].name, name) == 0) {
-            v->updated[i].value = seen;
+            v->updated[i].value = detached;
             return;
         }
     if (v->n_updated == v->cap_updated)
         v->updated = arena_grow(e->arena, v->updated, &v->cap_updated, sizeof *v->updated);
-    v->updated[v->n_updated++] = (Updated){name, seen};
+    v->updated[v->n_updated++] = (UpdatedParam){name, detached};
 }
 
 void versions_next(Versions *v, int n, const char *const *names)
@@ -259,7 +259,7 @@ void versions_end(Versions *v)
 {
     Elab *e = v->e;
     for (int i = 0; i < e->n_writes; i++) {
-        const Write *w = &e->writes[i];
+        const StateWrite *w = &e->writes[i];
         bool any = false;
         Node *now = w->before;
         int best = -1;

@@ -196,7 +196,7 @@ static bool contradicts(const Elab *e, const Shape *is, const Shape *asked, unsi
 }
 
 /* n with marks of its own: another node where it is x itself. */
-static Node *own_node(Elab *e, OpCode op, const Attrs *attrs, Node *n, Node *x)
+static Node *node_with_marks(Elab *e, OpCode op, const Attrs *attrs, Node *n, Node *x)
 {
     return n == x ? build(&e->b, op, attrs, 1, &x) : n;
 }
@@ -217,7 +217,7 @@ Node *batch_resized(Elab *e, OpCode op, Node *x, const Shape *asked, unsigned op
     Attrs attrs;
     attrs_default(ATTR_dims, &attrs);
     attrs.dims.shape = ints_of(asked->rank, asked->dim);
-    n = own_node(e, op, &attrs, n, x);
+    n = node_with_marks(e, op, &attrs, n, x);
     for (int i = 0; n != NULL && i < asked->rank; i++)
         if (n->type.shape.batch[i] != 0 || asked->batch[i] != 0)
             n->type.shape.batch[i] = BATCH_MIXED;
@@ -281,7 +281,7 @@ Node *batch_slice(Elab *e, Node *x, const int64_t *start, const int64_t *step,
     attrs.slice.start = ints_of(x->type.shape.rank, start);
     attrs.slice.step = ints_of(x->type.shape.rank, step);
     attrs.slice.size = ints_of(x->type.shape.rank, size);
-    n = own_node(e, OP_SLICE, &attrs, n, x);
+    n = node_with_marks(e, OP_SLICE, &attrs, n, x);
     for (int i = 0; n != NULL && i < x->type.shape.rank; i++)
         n->type.shape.batch[i] = mark[i];
     return n;

@@ -17,7 +17,7 @@ typedef struct Value Value;
 typedef struct Elab Elab;
 typedef struct Frame Frame;
 typedef struct Layer Layer;
-typedef struct Bound Bound;
+typedef struct BoundDefinition BoundDefinition;
 typedef struct Builtin Builtin;
 typedef struct LoopTrial LoopTrial;
 
@@ -70,7 +70,7 @@ struct Value {
         Layer *layer;
         struct ParamSpec *param;
         struct Dist *dist;
-        Bound *bound;
+        BoundDefinition *bound;
     };
     Node *weight; /* TENSOR, rank 0: what its average was over, or NULL: samples */
     int64_t of_n; /* NUM: it is of_n * N + what does not depend on the batch size N; ... */
@@ -78,7 +78,7 @@ struct Value {
 };
 
 /* A definition with values for its parameters, in order. */
-struct Bound {
+struct BoundDefinition {
     const Ast *def;
     Value *arg;
     SrcRange *loc; /* where each was given */
@@ -87,8 +87,8 @@ struct Bound {
 };
 
 struct Layer {
-    Bound *block; /* NULL: Sequential */
-    Value *items; /* Sequential */
+    BoundDefinition *block; /* NULL: Sequential */
+    Value *items;           /* Sequential */
     int n_items;
     const char *path; /* NULL: not named yet */
     SrcRange loc;
@@ -96,7 +96,7 @@ struct Layer {
 
 /* What the width of a distribution comes from. */
 typedef enum DistScale {
-    DIST_GIVEN, /* its arguments */
+    DIST_FROM_ARGUMENTS, /* its arguments */
     DIST_KAIMING,
     DIST_XAVIER
 } DistScale;
@@ -192,54 +192,54 @@ typedef struct Objective {
 } Objective;
 
 /* One dotted path that a layer has been bound to. */
-typedef struct LayerRec {
+typedef struct LayerRecord {
     const char *path;
     SrcRange loc;
     SrcRange first_call;
     bool called;
     int frame;   /* serial of the last body that bound it */
     int randoms; /* random nodes made in it in this graph */
-} LayerRec;
+} LayerRecord;
 
 /* What is known of a state beside the module's row. */
-typedef struct StateRec {
+typedef struct StateRecord {
     const char *name;
     Dist init;
     SrcRange call; /* of the layer whose call made it */
     int frame;     /* serial of the body that declared it last */
     bool rejected; /* a conflict has been reported */
-} StateRec;
+} StateRecord;
 
 /* A state's value as far as the current graph has come. */
-typedef struct Current {
+typedef struct StateValue {
     const char *name;
     Node *now;
     bool written;
     SrcRange loc;
-} Current;
+} StateValue;
 
 /* `state := value` in a block, in the train graph. */
-typedef struct Write {
+typedef struct StateWrite {
     const char *state;
     Node *before, *value;
     int lo, hi; /* ids of what the call of the block computes */
     int frame;
     SrcRange loc;
-} Write;
+} StateWrite;
 
-typedef struct Fault {
+typedef struct IndexCheck {
     const char *input;
     Node *checked, *position, *value;
     int64_t lo, hi, ignore;
     bool has_ignore;
     SrcRange loc;
-} Fault;
+} IndexCheck;
 
 /* Nodes lo <= id < hi come from a statement of an optimizer that makes what is called `name`. */
-typedef struct NamedNodes {
+typedef struct NodeOrigin {
     const char *name; /* NULL: the parameter's new value */
     int lo, hi;
-} NamedNodes;
+} NodeOrigin;
 
 /* A scalar that an update computes with tensors, in the type in which it meets them. */
 typedef struct Scalar {
@@ -247,23 +247,23 @@ typedef struct Scalar {
     Node *node;
 } Scalar;
 
-/* What avg() marked in the metric being elaborated. */
-typedef struct Mark {
-    Node *mark; /* a detach node in the eval graph that stands for the average */
+/* One avg() of the metric being elaborated. */
+typedef struct MetricAverage {
+    Node *placeholder; /* a detach node in the eval graph that stands for the average */
     Node *value, *weight;
     /* The states in which the sums of value * weight and of weight grow. */
     const char *sum_state, *weight_state;
-} Mark;
+} MetricAverage;
 
 /* A loss, metric or output of the model, in the current graph. */
-typedef struct Named {
+typedef struct ModelValue {
     AstKind kind; /* LOSS, METRIC, OUTPUT */
     const char *name;
     Value value;
-    Mark *marks;
-    int n_marks;
+    MetricAverage *averages;
+    int n_averages;
     SrcRange loc;
-} Named;
+} ModelValue;
 
 struct Elab {
     Arena *arena;
@@ -284,28 +284,28 @@ struct Elab {
     const Ast *model, *train;
     const char *batch_name;     /* "N" */
     const Ast **builtin_params; /* PARAMS by position in builtin_rows */
-    LayerRec *layers;
+    LayerRecord *layers;
     int n_layers, cap_layers;
-    StateRec *states;
+    StateRecord *states;
     int n_states, cap_states;
     const char **added; /* names of states that the program does not declare itself */
     int n_added, cap_added;
     Map *added_numbers; /* by role and wanted name */
-    Current *currents;
-    int n_currents, cap_currents;
-    Map *layer_numbers, *state_numbers, *current_numbers; /* by name, of the lists above */
-    Write *writes;
+    StateValue *state_values;
+    int n_state_values, cap_state_values;
+    Map *layer_numbers, *state_numbers, *state_value_numbers; /* by name, of the lists above */
+    StateWrite *writes;
     int n_writes, cap_writes;
-    Fault *faults;
-    int n_faults, cap_faults;
-    Mark *marks; /* of the metric being elaborated */
-    int n_marks, cap_marks;
+    IndexCheck *index_checks;
+    int n_index_checks, cap_index_checks;
+    MetricAverage *averages; /* of the metric being elaborated */
+    int n_averages, cap_averages;
     LoopTrial *loop;    /* the loop being tried, or NULL */
     bool in_objective;  /* inside loss or metric */
     Graph *model_graph; /* of the entry that was run last */
     Frame *model_frame; /* and the names of the model in it */
-    Named *named;
-    int n_named, cap_named;
+    ModelValue *model_values;
+    int n_model_values, cap_model_values;
     InitRule *inits; /* `init "pattern" dist` of the train section */
     int n_inits, cap_inits;
     Objective *objectives; /* of `update` clauses */
@@ -314,7 +314,7 @@ struct Elab {
     const char *updating; /* the parameter whose optimizer runs, or NULL */
     Scalar *scalars;      /* that have met tensors in this update */
     int n_scalars, cap_scalars;
-    NamedNodes *made; /* by the optimizer that runs; inner statements stand behind outer ones */
+    NodeOrigin *made; /* by the optimizer that runs; inner statements stand behind outer ones */
     int n_made, cap_made;
     int making; /* the statement among them that is being run, or -1 */
     void (*train_statement)(Elab *e, const Ast *s); /* of the train section: train/train.c */

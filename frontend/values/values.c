@@ -208,16 +208,16 @@ static const char *node_hyper(Elab *e, const Node *n)
     const Graph *g = e->b.graph;
     if (e->loop != NULL)
         return NULL; /* in two graphs, and nobody will see it */
-    bool *seen = arena_array(e->arena, (size_t)n->id + 1, sizeof *seen);
-    seen[n->id] = true;
+    bool *reached = arena_array(e->arena, (size_t)n->id + 1, sizeof *reached);
+    reached[n->id] = true;
     for (int i = n->id; i >= 0; i--) {
         const Node *x = g->nodes[i];
-        if (!seen[i] || x->type.shape.rank != 0)
+        if (!reached[i] || x->type.shape.rank != 0)
             continue;
         if (x->op == OP_HYPER)
             return x->attrs.leaf.name;
         for (int k = 0; k < x->n_in; k++)
-            seen[x->in[k]->id] = true;
+            reached[x->in[k]->id] = true;
     }
     return NULL;
 }
@@ -360,7 +360,7 @@ bool shape_checked(Elab *e, SrcRange at, const Shape *s)
 
 bool value_to_shape(Elab *e, const Value *v, SrcRange at, bool wild, Shape *out)
 {
-    bool seen = false;
+    bool has_open = false;
     *out = shape_scalar();
     if (v->kind == V_ERROR)
         return false;
@@ -376,7 +376,7 @@ bool value_to_shape(Elab *e, const Value *v, SrcRange at, bool wild, Shape *out)
             return false;
         out->batch[i] = batch_size_mark(e, &list[i]);
         if (d == -1 && wild) {
-            seen = true;
+            has_open = true;
         } else if (d < 1) {
             diag_error(e->diag, at,
                        d == -1 ? "the size of axis %d cannot be left open here"
@@ -387,7 +387,7 @@ bool value_to_shape(Elab *e, const Value *v, SrcRange at, bool wild, Shape *out)
         out->dim[i] = d;
     }
     out->rank = n;
-    return seen || shape_checked(e, at, out);
+    return has_open || shape_checked(e, at, out);
 }
 
 const char *elab_join(Elab *e, const char *prefix, const char *name)

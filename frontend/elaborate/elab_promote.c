@@ -21,10 +21,10 @@ typedef struct Span {
     bool known;
 } Span;
 
-typedef struct Look {
+typedef struct SpanSearch {
     const Elab *e;
     int left; /* nodes */
-} Look;
+} SpanSearch;
 
 DTypeClass value_class(const Value *v)
 {
@@ -125,11 +125,11 @@ static SpanRule *const span_rules[OP_COUNT_] = {
     [OP_REDMIN] = span_same,
 };
 
-static Span span_of_node(const Node *n, Look *l);
+static Span span_of_node(const Node *n, SpanSearch *l);
 
 /* Of an argument of a loop being tried.  A number that goes from round to round stays within
  * 2^53: math_counts sees to it. */
-static Span span_of_argument(const Node *n, Look *l)
+static Span span_of_argument(const Node *n, SpanSearch *l)
 {
     bool number;
     const Node *from = loop_argument(l->e->loop, n, &number);
@@ -139,7 +139,7 @@ static Span span_of_argument(const Node *n, Look *l)
 }
 
 /* Of integers and bools. */
-static Span span_of_node(const Node *n, Look *l)
+static Span span_of_node(const Node *n, SpanSearch *l)
 {
     if (n->op == OP_CONST)
         return span_of_const(n);
@@ -156,7 +156,7 @@ static Span span_of_node(const Node *n, Look *l)
 
 static Span span_of(const Elab *e, const Value *v)
 {
-    Look l = {e, SPAN_NODES};
+    SpanSearch l = {e, SPAN_NODES};
     if (value_is_number(v))
         return (Span){value_number(v), value_number(v), true};
     return span_of_node(v->node, &l);
@@ -205,7 +205,7 @@ bool math_misfits(const Elab *e, DType to, const Value *v)
     return value_class(v) == DTC_REAL ? constant_of(v->node) != NULL : span_of(e, v).known;
 }
 
-DType math_meet(Elab *e, const Value *v, int n, bool *weak)
+DType math_promote(Elab *e, const Value *v, int n, bool *weak)
 {
     DType d = DT_COUNT;
     DTypeClass cls = DTC_BOOL;
@@ -239,7 +239,7 @@ bool math_may_wrap(const Elab *e, OpCode op, const Value v[2])
 }
 
 /* How far n is from `from`, if it is only added to. */
-static bool distance(const Node *n, const Node *from, Look *l, Span *d)
+static bool distance(const Node *n, const Node *from, SpanSearch *l, Span *d)
 {
     *d = (Span){0, 0, true};
     if (n == from)
@@ -267,7 +267,7 @@ static bool distance(const Node *n, const Node *from, Look *l, Span *d)
 bool math_counts(const Elab *e, const Node *after, const Node *from, const Value *before,
                  int64_t rounds)
 {
-    Look l = {e, SPAN_NODES};
+    SpanSearch l = {e, SPAN_NODES};
     Span d;
     if (!distance(after, from, &l, &d))
         return false;
@@ -356,7 +356,7 @@ Node *math_compare(Elab *e, Builder *b, OpCode op, const Value v[2], SrcRange at
         if (y->kind == V_TENSOR && value_class(y) == DTC_REAL)
             return against_tensor(e, b, as, x, y);
     }
-    const DType d = math_meet(e, v, 2, &weak);
+    const DType d = math_promote(e, v, 2, &weak);
     return build2(b, op, math_cast(e, &v[0], d, at, "an operand"),
                   math_cast(e, &v[1], d, at, "an operand"));
 }
