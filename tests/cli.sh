@@ -9,7 +9,8 @@ hftac=$bin/hftac hftrun=$bin/hftrun
 train=$root/samples/data/digits-train.safetensors test=$root/samples/data/digits-test.safetensors
 failed=0 passed=0
 
-# expect CODE PATTERN COMMAND...: the exit code, and a fixed string in what it printed (both streams).
+# expect CODE PATTERN COMMAND...: the exit code, and a fixed string in what it printed (both
+# streams).
 expect() {
     local code=$1 pattern=$2
     shift 2
@@ -28,7 +29,13 @@ expect() {
 holds() {
     local what=$1
     shift
-    if "$@" >out 2>&1; then passed=$((passed + 1)); else failed=$((failed + 1)); echo "FAILED: $what"; head -n 5 out; fi
+    if "$@" >out 2>&1; then
+        passed=$((passed + 1))
+    else
+        failed=$((failed + 1))
+        echo "FAILED: $what"
+        head -n 5 out
+    fi
 }
 absent() { [ ! -e "$1" ]; }
 tensors() { python3 - "$@"; }
@@ -52,14 +59,18 @@ expect 3 "not a regular file" "$hftac" -q "$root/samples/digits.hdl" -o pipe
 cat pipe >from_pipe &
 expect 0 "" "$hftac" -q "$root/samples/digits.hdl" --emit=ir -o pipe
 wait
-holds "a pipe is written to, not replaced" bash -c 'test -p pipe && grep -q "graph @train" from_pipe'
+holds "a pipe is written to, not replaced" bash -c \
+    'test -p pipe && grep -q "graph @train" from_pipe'
 rm -f pipe from_pipe
 expect 0 "parameters, 8 models" "$hftac" "$root/samples/digits.hdl" -B 8 -o digits.so
 expect 0 "" "$hftac" -q "$root/samples/digits.hdl" -B 8 -o again.so
 holds "the same input gives the same bytes" cmp digits.so again.so
-expect 4 "knows no CUDA device" "$hftrun" digits.so --device=cuda --epochs 1 --train "$root/samples/data/digits-train.safetensors"
-expect 2 "there is no device \"gpu\"" "$hftrun" digits.so --device gpu --epochs 1 --train "$root/samples/data/digits-train.safetensors"
-expect 0 "" "$hftrun" digits.so -q --device=cpu --epochs 1 --train "$root/samples/data/digits-train.safetensors"
+expect 4 "knows no CUDA device" "$hftrun" digits.so --device=cuda --epochs 1 --train \
+    "$root/samples/data/digits-train.safetensors"
+expect 2 "there is no device \"gpu\"" "$hftrun" digits.so --device gpu --epochs 1 --train \
+    "$root/samples/data/digits-train.safetensors"
+expect 0 "" "$hftrun" digits.so -q --device=cpu --epochs 1 --train \
+    "$root/samples/data/digits-train.safetensors"
 holds "model.so needs nothing from outside" bash -c '! nm -D --undefined-only digits.so | grep -q .'
 holds "model.so exports one symbol" bash -c '[ "$(nm -D --defined-only digits.so | wc -l)" = 1 ]'
 holds "only the outputs are left" bash -c '[ "$(ls)" = "$(printf "again.so\ndigits.so\nout")" ]'
@@ -70,7 +81,8 @@ expect 0 "digraph" "$hftac" -q --emit=dot -o - "$root/samples/digits.hdl"
 for stage in ast hdl ir grad fused lowered plan llvm asm; do
     expect 0 "fc1" "$hftac" -q --emit=$stage -B 2 -o - "$root/samples/digits.hdl"
 done
-holds "-MD names the files read" bash -c "\"$hftac\" -q -MD \"$root/samples/digits.hdl\" -o t.so && grep -q digits.hdl t.so.d"
+holds "-MD names the files read" bash -c \
+    "\"$hftac\" -q -MD \"$root/samples/digits.hdl\" -o t.so && grep -q digits.hdl t.so.d"
 holds "stdin" bash -c "\"$hftac\" -q -o t.so - < \"$root/samples/digits.hdl\""
 # every graph stage reads back to the same bytes, and what is read compiles
 for stage in ir grad fused; do
@@ -118,18 +130,25 @@ expect 0 '"parameters"' "$hftrun" --info --json digits.so
 expect 3 "nowhere.safetensors" "$hftrun" digits.so --train nowhere.safetensors
 expect 2 "lrr" "$hftrun" digits.so --train "$train" --hyper lrr=1
 expect 2 "is not a number" "$hftrun" digits.so --train "$train" --hyper lr=abc
-expect 2 "lr has 3 values for 8 models" "$hftrun" digits.so --train "$train" --models 8 --hyper lr=1e-3,1e-2,1e-1
+expect 2 "lr has 3 values for 8 models" "$hftrun" digits.so --train "$train" --models 8 --hyper \
+    lr=1e-3,1e-2,1e-1
 expect 2 "8 models" "$hftrun" digits.so --train "$train" --models 9
 expect 2 "one model.so" "$hftrun" digits.so digits.so --train "$train"
-expect 0 "outside its domain" "$hftrun" digits.so --train "$train" --epochs 1 --hyper lr=0.5 --models 1
-expect 0 "done" "$hftrun" digits.so --train "$train" --test "$test" --epochs 2 --hyper 'lr=log(1e-4..1e-2)' --save saved --log run.jsonl --csv run.csv
+expect 0 "outside its domain" "$hftrun" digits.so --train "$train" --epochs 1 --hyper lr=0.5 \
+    --models 1
+expect 0 "done" "$hftrun" digits.so --train "$train" --test "$test" --epochs 2 --hyper \
+    'lr=log(1e-4..1e-2)' --save saved --log run.jsonl --csv run.csv
 holds "eight models are saved" bash -c '[ "$(ls saved/*.safetensors | wc -l)" = 8 ] && [ -s saved/hypers.json ]'
-holds "the log is JSON lines with a header" python3 -c 'import json; l=[json.loads(x) for x in open("run.jsonl")]; assert l[0]["event"]=="start" and len(l[0]["slots"])==8 and l[-1]["event"]=="end"; assert sum(e["event"]=="train" for e in l) >= 16'
-holds "models run until the table, which says that they are done" python3 -c 'import json; l=[json.loads(x) for x in open("run.jsonl")]; assert {e["state"] for e in l if "state" in e} == {"running"}'
-holds "the CSV has one row per epoch, model and metric" bash -c '[ "$(grep -c ,train, run.csv)" -ge 16 ] && head -n 1 run.csv | grep -q "^epoch,model,split,metric,value,lr"'
+holds "the log is JSON lines with a header" python3 -c \
+    'import json; l=[json.loads(x) for x in open("run.jsonl")]; assert l[0]["event"]=="start" and len(l[0]["slots"])==8 and l[-1]["event"]=="end"; assert sum(e["event"]=="train" for e in l) >= 16'
+holds "models run until the table, which says that they are done" python3 -c \
+    'import json; l=[json.loads(x) for x in open("run.jsonl")]; assert {e["state"] for e in l if "state" in e} == {"running"}'
+holds "the CSV has one row per epoch, model and metric" bash -c \
+    '[ "$(grep -c ,train, run.csv)" -ge 16 ] && head -n 1 run.csv | grep -q "^epoch,model,split,metric,value,lr"'
 expect 0 "test acc" "$hftrun" digits.so --test "$test" --load saved
 expect 0 "done" "$hftrun" digits.so --test "$test" --load saved --only 3 --save alone
-expect 3 "alone: there is no model-000.safetensors in it, for model 0" "$hftrun" digits.so --test "$test" --load alone
+expect 3 "alone: there is no model-000.safetensors in it, for model 0" "$hftrun" digits.so --test \
+    "$test" --load alone
 expect 0 "test acc" "$hftrun" digits.so --test "$test" --load alone --only 3
 expect 0 "" "$hftrun" digits.so --test "$test" --load saved --predict out.safetensors
 holds "predictions cover every sample of every model" python3 -c '
@@ -141,7 +160,8 @@ a,b=h["probs"]["data_offsets"]; v=struct.unpack("<%df"%((b-a)//4), d[8+n+a:8+n+b
 assert all(abs(sum(v[i:i+10])-1)<1e-4 for i in range(0,len(v),10))'
 expect 0 '"state": "done"' "$hftrun" digits.so --train "$train" --epochs 1 --json
 "$hftac" -q "$root/samples/digits.hdl" -B 27 -o g.so
-holds "--grid takes the product" bash -c "\"$hftrun\" g.so --train \"$train\" --epochs 1 --grid --hyper lr=1e-4,1e-3,1e-2 --hyper drop=0,0.2,0.5 --hyper decay=0,1e-5,1e-3 -q | tail -n +2 | wc -l | grep -qx 27"
+holds "--grid takes the product" bash -c \
+    "\"$hftrun\" g.so --train \"$train\" --epochs 1 --grid --hyper lr=1e-4,1e-3,1e-2 --hyper drop=0,0.2,0.5 --hyper decay=0,1e-5,1e-3 -q | tail -n +2 | wc -l | grep -qx 27"
 holds "the same seed gives the same run, another seed another" bash -c "
     r() { \"$hftrun\" digits.so --train \"$train\" --epochs 1 -q --json --seed \$1; }
     [ \"\$(r 1)\" = \"\$(r 1)\" ] && [ \"\$(r 1)\" != \"\$(r 2)\" ]"
@@ -226,7 +246,8 @@ for how in --test --train "--epochs 3 --train"; do
     rm -f answer.safetensors
     # shellcheck disable=SC2086
     expect 0 "" "$hftrun" -q ask.so --predict answer.safetensors $how ask.safetensors
-    holds "... answers with $how" python3 -c 'import struct; assert struct.unpack("<2f", open("answer.safetensors", "rb").read()[-8:]) == (3, 7)'
+    holds "... answers with $how" python3 -c \
+        'import struct; assert struct.unpack("<2f", open("answer.safetensors", "rb").read()[-8:]) == (3, 7)'
     # shellcheck disable=SC2086
     expect 2 "--predict FILE" "$hftrun" ask.so $how ask.safetensors
 done
@@ -238,10 +259,12 @@ for n in 1 2; do
     expect 0 "" "$hftrun" -q once.so --predict once.safetensors --test ask.safetensors
     expect 0 "" "$hftac" -q -DN=$n total.hdl -o total$n.so
 done
-expect 1 "output total has no axis of samples, but a value for each batch" "$hftrun" -q total1.so --predict total.safetensors --test ask.safetensors
+expect 1 "output total has no axis of samples, but a value for each batch" "$hftrun" -q total1.so \
+    --predict total.safetensors --test ask.safetensors
 holds "... and no file" absent total.safetensors
 expect 0 "" "$hftrun" -q total2.so --predict total.safetensors --test ask.safetensors
-# A program for whole batches is refused a partial one before training begins; a multiple works, and so does what is not asked.
+# A program for whole batches is refused a partial one before training begins; a multiple works, and
+# so does what is not asked.
 cat >whole.hdl <<'H'
 hdl 1
 model M {
@@ -262,7 +285,8 @@ expect 0 "@eval takes whole batches only: whole.hdl:6:21: " "$hftac" whole.hdl -
 expect 0 "whole batches only: whole.hdl:6:21: " "$hftrun" whole.so --info
 expect 0 '"predict_whole": null' "$hftrun" whole.so --info --json
 expect 0 "@eval whole=" "$hftac" whole.hdl --emit=fused -o -
-expect 1 "3 samples are no multiple of N = 2" "$hftrun" -q whole.so --train 4.safetensors --test 3.safetensors --save not.saved
+expect 1 "3 samples are no multiple of N = 2" "$hftrun" -q whole.so --train 4.safetensors --test \
+    3.safetensors --save not.saved
 holds "... before training begins" absent not.saved
 expect 1 "whole.hdl:6:21: " "$hftrun" -q whole.so --train 4.safetensors --valid 3.safetensors
 expect 1 "whole.hdl:6:21: " "$hftrun" -q whole.so --train 4.safetensors --valid 0.25
@@ -277,7 +301,8 @@ printf 'l\033[2Jr\n1\n' >name.csv
 printf 'lr\n1\033]0;title\a\n' >value.csv
 expect 1 'l\x1b[2Jr' "$hftrun" digits.so --train "$train" --hypers name.csv
 cp out said
-holds "no escape sequence of a file's name is sent" bash -c '[ -s said ] && ! grep -q "$(printf "\033")" said'
+holds "no escape sequence of a file's name is sent" bash -c \
+    '[ -s said ] && ! grep -q "$(printf "\033")" said'
 expect 2 '\x1b]0;title\x07' "$hftrun" digits.so --train "$train" --hypers value.csv
 
 # ... nor of the path of a source file, which kernels and notes carry
@@ -307,7 +332,8 @@ h = json.dumps({"x": {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]}}).en
 open("many.safetensors", "wb").write(struct.pack("<Q", len(h)) + h + struct.pack("<2f", 1, 1))
 P
 expect 0 "" "$hftac" -q many.hdl -B 20000 -o many.so
-holds "the final table of 20,000 models" bash -c "ulimit -t 2; '$hftrun' -q many.so --test many.safetensors --hyper 'h=(1..2)' >table"
+holds "the final table of 20,000 models" bash -c \
+    "ulimit -t 2; '$hftrun' -q many.so --test many.safetensors --hyper 'h=(1..2)' >table"
 holds "... is in order" python3 -c '
 rows = [l.split() for l in open("table") if l.split()[-1:] == ["done"]]
 loss = [float(r[2]) for r in rows]
@@ -332,12 +358,15 @@ done
 # what the kernels take: every kernel of the step, by line, the dearest first; and names for perf
 "$hftac" -q "$root/samples/digits.hdl" -B 2 -o digits2.so
 set_of="$root/samples/data/digits-train.safetensors"
-"$hftrun" digits2.so --progress=none --train "$set_of" --epochs 1 --profile --perf-map >plain.txt 2>profile.txt
-holds "--profile lists kernels with their lines" grep -Eq "train +fc1.weight.* $root/samples/digits.hdl:[0-9]+" profile.txt
+"$hftrun" digits2.so --progress=none --train "$set_of" --epochs 1 --profile --perf-map >plain.txt \
+    2>profile.txt
+holds "--profile lists kernels with their lines" grep -Eq \
+    "train +fc1.weight.* $root/samples/digits.hdl:[0-9]+" profile.txt
 holds "... sorted by time" bash -c "awk '\$6 == \"train\" { if (seen && \$2 > last) exit 1; last = \$2; seen = 1 } END { exit !seen }' profile.txt"
 "$hftrun" digits2.so --progress=none --train "$set_of" --epochs 1 >whole.txt 2>/dev/null
 holds "... and the numbers are the same" cmp plain.txt whole.txt
-holds "--perf-map names the functions" bash -c "grep -lq ' train.models' /tmp/perf-*.map && rm -f /tmp/perf-*.map"
+holds "--perf-map names the functions" bash -c \
+    "grep -lq ' train.models' /tmp/perf-*.map && rm -f /tmp/perf-*.map"
 holds "nothing half-written is left" bash -c '! ls -A | grep -E "\.tmp|\.[0-9]+\.o$"'
 
 echo "$passed passed, $failed failed"

@@ -1,7 +1,10 @@
 #!/usr/bin/env bash
-# cuda.sh HFTAC SOURCE-DIR: the CUDA text of the samples (the large ones made small) and of tests/golden/cuda*.hdl is
-#   - compiled with NVRTC for sm_80 and sm_90 (the long texts of samples for one of them), where hftac was built with the toolkit;
-#   - compiled for the host by tests/cuda/standin.h and run beside the CPU's model.so, where there is a C++ compiler.
+# cuda.sh HFTAC SOURCE-DIR: the CUDA text of the samples (the large ones made small) and of
+# tests/golden/cuda*.hdl is
+#   - compiled with NVRTC for sm_80 and sm_90 (the long texts of samples for one of them), where
+#     hftac was built with the toolkit;
+#   - compiled for the host by tests/cuda/standin.h and run beside the CPU's model.so, where there
+#     is a C++ compiler.
 # No GPU and no driver needed.  What cannot be done here is said; skipped (exit 77) if that is both.
 set -u
 hftac=$(realpath "$1") root=$(realpath "$2")
@@ -10,7 +13,8 @@ tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
 failed=0 passed=0 archs=sm_80,sm_90
 
-# Not optimised: the text is long and the tensors are small (and g++ 12 makes loops that count an index down end at once).
+# Not optimised: the text is long and the tensors are small (and g++ 12 makes loops that count an
+# index down end at once).
 cxx=$(command -v clang++ || command -v g++) || echo "no C++ compiler: nothing is run"
 
 # What each large sample is made small with.
@@ -39,9 +43,11 @@ fail() {
 
 # The stand-in's run of $tmp/out.cu beside $tmp/model.so.
 run_text() {
-    "$hftac" -q "$file" -B 3 "${flags[@]}" -o "$tmp/model.so" 2>"$tmp/err" || { fail "no model.so"; return 1; }
-    $cxx -std=c++17 -O0 -fwrapv -ffp-contract=off -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=0 -Wall -Wno-unused-function \
-        -I"$root" -DCUDA_TEXT="\"$tmp/out.cu\"" "$root/tests/cuda/driver.cc" "$lib" -o "$tmp/driver" -ljansson -lpthread -lm 2>"$tmp/err" ||
+    "$hftac" -q "$file" -B 3 "${flags[@]}" -o "$tmp/model.so" 2>"$tmp/err" ||
+        { fail "no model.so"; return 1; }
+    $cxx -std=c++17 -O0 -fwrapv -ffp-contract=off -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=0 \
+        -Wall -Wno-unused-function -I"$root" -DCUDA_TEXT="\"$tmp/out.cu\"" \
+        "$root/tests/cuda/driver.cc" "$lib" -o "$tmp/driver" -ljansson -lpthread -lm 2>"$tmp/err" ||
         { fail "the text is no C++"; return 1; }
     grep -q warning: "$tmp/err" && { fail "the compiler warns"; return 1; }
     "$tmp/driver" "$tmp/model.so" 1 >"$tmp/err" 2>&1 || { fail "exit $?"; return 1; }
@@ -50,7 +56,8 @@ run_text() {
 test_program() {
     file=$1 name=$(basename "$1" .hdl)
     read -ra flags <<<"$(small "$name")"
-    "$hftac" -q "$file" -B 3 "${flags[@]}" --target=cuda --emit=cuda ${archs:+--gpu-arch=$archs} -o "$tmp/out.cu" 2>"$tmp/err"
+    "$hftac" -q "$file" -B 3 "${flags[@]}" --target=cuda --emit=cuda ${archs:+--gpu-arch=$archs} \
+        -o "$tmp/out.cu" 2>"$tmp/err"
     status=$?
     if [ $status = 4 ] && [ -n "$archs" ]; then
         echo "nothing is compiled with NVRTC: $(cat "$tmp/err")"
@@ -62,18 +69,21 @@ test_program() {
         fail "exit $status"
         return
     fi
-    case $name in mobilenet_*) ;; # minutes to compile for the host, and its kernels are resnet18's and cuda_image's
+    # Mobilenets take minutes to compile for the host, and their kernels are resnet18's and
+    # cuda_image's.
+    case $name in mobilenet_*) ;;
     *) [ -z "$cxx" ] || run_text || return ;;
     esac
     passed=$((passed + 1))
     echo "passed: $name"
 }
 
-# Where a bias stands before a batch norm, or a batch norm sees few elements, a gradient is little but rounding, and Adam makes a
-# step of its sign.
+# Where a bias stands before a batch norm, or a batch norm sees few elements, a gradient is little
+# but rounding, and Adam makes a step of its sign.
 mkdir "$tmp/samples"
 cp "$root"/samples/*.hdl "$tmp/samples"
-sed -i 's/optimizer AdamW*(lr.*/optimizer SGD(lr)/' "$tmp"/samples/{pointnet_cls,pointnet_seg,two_tower}.hdl "$tmp"/samples/mobilenet*.hdl
+sed -i 's/optimizer AdamW*(lr.*/optimizer SGD(lr)/' \
+    "$tmp"/samples/{pointnet_cls,pointnet_seg,two_tower}.hdl "$tmp"/samples/mobilenet*.hdl
 
 for file in "$root"/tests/golden/cuda*.hdl "$tmp"/samples/*.hdl; do
     case $file in "$tmp"/*) archs=${archs:+sm_90} ;; esac

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # golden.sh HFTAC DIR: runs every test in DIR and compares what hftac prints, byte for byte.
 #
-# A test is NAME.hdl (or NAME.hir).  Line `# shows: ...` says what it is about, line `# run: FLAGS` how it is
-# run (several such lines: several runs, outputs joined).  Beside it stands one of
+# A test is NAME.hdl (or NAME.hir).  Line `# shows: ...` says what it is about, line `# run: FLAGS`
+# how it is run (several such lines: several runs, outputs joined).  Beside it stands one of
 #   NAME.out    stdout, exactly          NAME.err    `exit N`, then stderr, exactly
 #   NAME.match  fixed strings that must appear in stdout in this order, one a line
 # UPDATE=1 rewrites .out and .err files.
@@ -17,7 +17,8 @@ run_test() {
     : >"$tmp/out"; : >"$tmp/err"
     status=0
     while IFS= read -r flags; do
-        eval "\"$hftac\" -fdiagnostics-color=never -q $flags \"$1\"" >>"$tmp/out" 2>>"$tmp/err" </dev/null
+        eval "\"$hftac\" -fdiagnostics-color=never -q $flags \"$1\"" >>"$tmp/out" 2>>"$tmp/err" \
+            </dev/null
         status=$?
     done < <(sed -n 's/^# run: \{0,1\}//p' "$1")
     { echo "exit $status"; cat "$tmp/err"; } >"$tmp/full"
@@ -56,7 +57,8 @@ for test in *.hdl *.hir; do
         match "$base.match" "$tmp/out" || { echo "FAILED: $test"; ok=0; }
         [ "$status" = 0 ] || { echo "FAILED: $test: exit $status"; head -n 20 "$tmp/err"; ok=0; }
     fi
-    if ls *.so *.tmp* >/dev/null 2>&1; then echo "FAILED: $test left a file: $(ls *.so *.tmp* 2>/dev/null)"; rm -f *.so *.tmp*; ok=0; fi
+    if ls *.so *.tmp* >/dev/null 2>&1; then echo \
+        "FAILED: $test left a file: $(ls *.so *.tmp* 2>/dev/null)"; rm -f *.so *.tmp*; ok=0; fi
     if [ $ok = 1 ]; then passed=$((passed + 1)); else failed=$((failed + 1)); fi
 done
 echo "$passed passed, $failed failed"

@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# graph_order.sh HFTAC ROOT: what lower makes of a module does not depend on the order in which its graphs stand.
+# graph_order.sh HFTAC ROOT: what lower makes of a module does not depend on the order in which its
+# graphs stand.
 #
-# Samples, and a text whose two graphs want one parameter in two layouts, are lowered as they are and with their graphs
-# the other way round; sorted by entry point, the results are the same bytes.
+# Samples, and a text whose two graphs want one parameter in two layouts, are lowered as they are
+# and with their graphs the other way round; sorted by entry point, the results are the same bytes.
 set -u
 hftac=$(realpath "$1") root=$(realpath "$2")
 tmp=$(mktemp -d)
@@ -38,7 +39,8 @@ check() { # NAME.hir
         { echo "FAILED: $1 depends on the order of its graphs"; head -n 10 differs; failed=1; }
 }
 
-# @init computes w along its first axis, which is the long one, @eval_end reads it along its last one.
+# @init computes w along its first axis, which is the long one, @eval_end reads it along its last
+# one.
 cat >rivals.hir <<'END'
 hir 1
 module "Rivals" stage=fused models=2
@@ -62,7 +64,8 @@ graph @eval_end {
 END
 check rivals.hir
 for sample in lenet lstm two_tower; do
-    "$hftac" -q -B 2 --emit=fused -o $sample.hir "$root/samples/$sample.hdl" && check $sample.hir || failed=1
+    "$hftac" -q -B 2 --emit=fused -o $sample.hir "$root/samples/$sample.hdl" &&
+        check $sample.hir || failed=1
 done
 [ $failed = 0 ] && echo "the order of graphs does not matter"
 exit $failed

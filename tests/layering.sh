@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
 # layering.sh SOURCE-DIR [--self-test]: the dependency rule, by includes.
 #
-# The table below says for each folder which folders its files may include (with their own); folders below one that is
-# named stand for themselves.  Besides, no file may reach itself through includes, LLVM's headers stay in codegen/cpu, CUDA's
-# in codegen/cuda and runtime/cuda.  --self-test plants an include of each forbidden kind into a copy and wants it found.
+# The table below says for each folder which folders its files may include (with their own); folders
+# below one that is named stand for themselves.  Besides, no file may reach itself through includes,
+# LLVM's headers stay in codegen/cpu, CUDA's in codegen/cuda and runtime/cuda.  --self-test plants
+# an include of each forbidden kind into a copy and wants it found.
 set -u
 cd "$1" || exit 2
 
@@ -38,7 +39,8 @@ table='
 
 # "FILE INCLUDED" for each project header that a source file includes.
 includes() {
-    grep -rHoE --include='*.[chly]' '^ *# *include "[^"]+/[^"]+"' ir frontend passes codegen runtime |
+    grep -rHoE --include='*.[chly]' '^ *# *include "[^"]+/[^"]+"' ir frontend passes codegen \
+        runtime |
         sed -E 's/: *# *include "/ /; s/"$//'
 }
 
@@ -73,11 +75,18 @@ check() {
         { after[$1] = after[$1] " " $2 }
         END { for (f in after) visit(f) }')
     [ -z "$bad" ] || complain "$bad"
-    bad=$(grep -rlE '#include [<"](llvm|llvm-c)/' --include='*.[ch]' ir frontend passes codegen runtime tools | grep -v '^codegen/cpu/') && complain "LLVM headers outside codegen/cpu: $bad"
-    bad=$(grep -rlE '#include [<"](cuda|nvrtc|cublas|cudnn)' --include='*.[ch]' ir frontend passes codegen runtime tools | grep -v '^codegen/cuda/\|^runtime/cuda/') && complain "CUDA headers in: $bad"
-    bad=$(grep -rlE '#include "runtime/cpu/' --include='*.[ch]' tools bench samples 2>/dev/null) && complain "the inside of the CPU device is included by: $bad"
-    bad=$(grep -rnE 'switch \((n->|node->|[a-z_]*->)?op\)' --include='*.c' ir frontend passes codegen) && complain "switch over operators: $bad"
-    bad=$(grep -rnE '[^a-z_](malloc|calloc|realloc)\(' --include='*.c' ir frontend passes codegen tools/hftac*.c | grep -v '^ir/support/arena.c') && complain "malloc outside the arena: $bad"
+    bad=$(grep -rlE '#include [<"](llvm|llvm-c)/' --include='*.[ch]' ir frontend passes codegen \
+        runtime tools | grep -v '^codegen/cpu/') &&
+        complain "LLVM headers outside codegen/cpu: $bad"
+    bad=$(grep -rlE '#include [<"](cuda|nvrtc|cublas|cudnn)' --include='*.[ch]' ir frontend passes \
+        codegen runtime tools | grep -v '^codegen/cuda/\|^runtime/cuda/') &&
+        complain "CUDA headers in: $bad"
+    bad=$(grep -rlE '#include "runtime/cpu/' --include='*.[ch]' tools bench samples 2>/dev/null) \
+        && complain "the inside of the CPU device is included by: $bad"
+    bad=$(grep -rnE 'switch \((n->|node->|[a-z_]*->)?op\)' --include='*.c' ir frontend passes \
+        codegen) && complain "switch over operators: $bad"
+    bad=$(grep -rnE '[^a-z_](malloc|calloc|realloc)\(' --include='*.c' ir frontend passes codegen \
+        tools/hftac*.c | grep -v '^ir/support/arena.c') && complain "malloc outside the arena: $bad"
     return $failed
 }
 

@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # limits.sh BIN: the compiler's stack, time and code are bounded whatever a program asks for.
 #
-# Deep programs compile with a small stack; endless ones end in a message with its place; planning is near linear in the layers;
-# layers of equal shape are emitted once; what stands in a file reaches the terminal as plain text.
+# Deep programs compile with a small stack; endless ones end in a message with its place; planning
+# is near linear in the layers; layers of equal shape are emitted once; what stands in a file
+# reaches the terminal as plain text.
 set -u
 hftac=$1/hftac
 work=$(mktemp -d) && cd "$work" || exit 2
@@ -29,7 +30,8 @@ compiles() { # NAME OPTION...
     shift
     bounded "$hftac" -q -w -j 1 --emit=llvm -o "$name.ll" "$@" "$name.hdl" > "$name.log" 2>&1
     local code=$?
-    [ $code = 0 ] && [ -s "$name.ll" ] && pass || fail "$name: exit $code, $(head -c 300 "$name.log")"
+    [ $code = 0 ] && [ -s "$name.ll" ] && pass ||
+        fail "$name: exit $code, $(head -c 300 "$name.log")"
 }
 model chain "" '  repeat i in 0 .. 300 { a = tanh(a * 1.01) }\n  loss mean(a)'
 compiles chain --loop-from=100000
@@ -79,18 +81,21 @@ for kind in hdl hir; do
     mkfifo "pipe.$kind"
     timeout 10 "$hftac" -q -o refused.so "pipe.$kind" > pipe.log 2>&1
     code=$?
-    [ $code = 3 ] && grep -q 'not a regular file' pipe.log && pass || fail "pipe.$kind: exit $code, $(cat pipe.log)"
+    [ $code = 3 ] && grep -q 'not a regular file' pipe.log && pass ||
+        fail "pipe.$kind: exit $code, $(cat pipe.log)"
 done
 head -c 70000000 /dev/zero > large.hir
 "$hftac" -q -o refused.so large.hir > large.log 2>&1
 code=$?
-[ $code = 3 ] && grep -q 'larger than' large.log && pass || fail "large.hir: exit $code, $(head -c 300 large.log)"
+[ $code = 3 ] && grep -q 'larger than' large.log && pass ||
+    fail "large.hir: exit $code, $(head -c 300 large.log)"
 
 # ---- what stands in a file is shown as plain text, and not all of it ----
 printf 'hdl 1\nmodel M {\n  input x : f32[N, 4]\n  y = \033[31mred\n  z = \302\233 + \342\200\256x\n}\n' > control.hdl
 "$hftac" -q -o refused.so control.hdl > control.log 2>&1
 code=$?
-[ $code = 1 ] && ! LC_ALL=C grep -qE $'\033|\302\233|\342\200\256' control.log && pass || fail "control characters: exit $code"
+[ $code = 1 ] && ! LC_ALL=C grep -qE $'\033|\302\233|\342\200\256' control.log && pass ||
+    fail "control characters: exit $code"
 {
     printf 'hdl 1\nmodel M {\n  input x : f32[N, 4]\n  loss mean('
     head -c 3000000 /dev/zero | tr '\0' z

@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # linkers.sh BIN: hftac links with whichever linker is there, and leaves no file of it behind.
 #
-# With one linker alone on the PATH, by its own name or as ld: the model trains and predicts bit for bit what GNU ld's does; the
-# folder that hftac works in holds what it held (a file called - too, which LLVM's linker would remove).
+# With one linker alone on the PATH, by its own name or as ld: the model trains and predicts bit for
+# bit what GNU ld's does; the folder that hftac works in holds what it held (a file called - too,
+# which LLVM's linker would remove).
 set -u
 bin=$1
 work=$(mktemp -d) && cd "$work" || exit 2
@@ -46,7 +47,8 @@ for linker in bfd lld gold; do
     path=$(command -v ld.$linker) || { echo "ld.$linker not found: not tested"; continue; }
     for name in ld ld.$linker; do
         rm -f bin/* && ln -s "$path" bin/$name
-        check "$linker as $name" env PATH="$work/bin" TMPDIR="$work" "$bin/hftac" -q m.hdl -B 2 -o out/$linker.so
+        check "$linker as $name" env PATH="$work/bin" TMPDIR="$work" "$bin/hftac" -q m.hdl -B 2 -o \
+            out/$linker.so
         check "$linker as $name: the model trains" predictions out/$linker.so out/$linker.out
         check "$linker as $name: the same predictions" cmp -s out/m.out out/$linker.out
         check "$linker as $name: nothing is left or lost" [ "$(ls -A)" = "$before" ]

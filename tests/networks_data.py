@@ -1,10 +1,13 @@
 """networks_data.py: what networks.sh needs besides the programs.
 
-make OUT SEED NAME=DTYPE:SHAPE:RULE ...   random data; shapes are 12x3x8.  Rules: normal; int:K, 0 .. K-1; sparse:K, mostly -100;
-                                          class:K, a class 0 .. K-1 that the first tensor shows; sign, which elements of channel 0
-                                          of the first tensor are positive
-falls LOG LOSS ...                        every loss of every model is finite in every epoch, and the first one named falls
-limits SECONDS MIB COMMAND ...            runs it; prints its time and memory; fails if it fails or takes more: processor seconds of
+make OUT SEED NAME=DTYPE:SHAPE:RULE ...   random data; shapes are 12x3x8.  Rules: normal; int:K, 0
+.. K-1; sparse:K, mostly -100;
+                                          class:K, a class 0 .. K-1 that the first tensor shows;
+                                          sign, which elements of channel 0 of the first tensor are
+                                          positive
+falls LOG LOSS ...                        every loss of every model is finite in every epoch, and
+the first one named falls limits SECONDS MIB COMMAND ...            runs it; prints its time and
+memory; fails if it fails or takes more: processor seconds of
                                           all its threads, and its largest size"""
 import array
 import json

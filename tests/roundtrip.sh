@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# roundtrip.sh HFTAC SOURCE-DIR: for every sample, the text of each graph stage reads back to the same bytes, and --emit=hdl
-# compiles to the same graph.
+# roundtrip.sh HFTAC SOURCE-DIR: for every sample, the text of each graph stage reads back to the
+# same bytes, and --emit=hdl compiles to the same graph.
 set -u
 hftac=$(realpath "$1") root=$(realpath "$2")
 tmp=$(mktemp -d)
@@ -25,7 +25,8 @@ for sample in "$root"/samples/*.hdl; do
         same "$name: read(print(g)) at stage $stage" a.hir b.hir
     done
     # The text after the last pass makes the same kernels.
-    "$hftac" -q -w -B 3 --dump-after=prepare --emit=lowered -o a.txt "$sample" >a.hir || failed=$((failed + 1))
+    "$hftac" -q -w -B 3 --dump-after=prepare --emit=lowered -o a.txt "$sample" >a.hir ||
+        failed=$((failed + 1))
     "$hftac" -q -w -B 3 --emit=lowered -o b.txt a.hir || failed=$((failed + 1))
     same "$name: kernels of the text after prepare" a.txt b.txt
     "$hftac" -q -w --emit=hdl -o printed.hdl "$sample" || failed=$((failed + 1))

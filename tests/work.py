@@ -2,16 +2,18 @@
 
     work.py --bin BUILD/bin --samples DIR [--count N] [--seed S] [--verbose]
 
-Counted, not timed: `hftac --work-report` says of each entry how many rounds its loops have, how many scalar operations it
-does, how many those would be if each value was computed once per element, and how many evaluations it has code for.
-Programs are written for three sizes, each twice the one before, their elements linear in it (or, where it is said, in its
-square).  Of each entry (train, eval, predict, ...) rounds and work must grow as the elements do, give or take half, no reduction may
-be computed twice, and work stays within FACTOR of the least.
+Counted, not timed: `hftac --work-report` says of each entry how many rounds its loops have, how
+many scalar operations it does, how many those would be if each value was computed once per element,
+and how many evaluations it has code for. Programs are written for three sizes, each twice the one
+before, their elements linear in it (or, where it is said, in its square).  Of each entry (train,
+eval, predict, ...) rounds and work must grow as the elements do, give or take half, no reduction
+may be computed twice, and work stays within FACTOR of the least.
 
-  named    what was once quadratic or worse (GroupNorm, InstanceNorm + Linear, flatten(softmax), ...), and rounds of `h + roll(h)`,
-           of doubling scans and of stencils, whose code and work grow with the rounds, and `cat` of many parts
-  random   reductions, views between them in chains, and their uses (random.Random(seed)): reshape, flatten, unflatten, permute,
-           slice, pad, expand, roll, gather
+  named    what was once quadratic or worse (GroupNorm, InstanceNorm + Linear, flatten(softmax),
+           ...), and rounds of `h + roll(h)`, of doubling scans and of stencils, whose code and work
+           grow with the rounds, and `cat` of many parts
+  random   reductions, views between them in chains, and their uses (random.Random(seed)): reshape,
+           flatten, unflatten, permute, slice, pad, expand, roll, gather
   samples  each entry's work within FACTOR of the least"""
 import argparse
 import os
@@ -22,21 +24,25 @@ import sys
 
 FACTOR = 4  # as WORK_TIMES in passes/fuse/work.h
 SLACK = 1.5
-LINE = re.compile(r"@(\w+): (\d+) kernels, (\d+) evaluations, rounds (\d+), stored \d+ bytes, work (\d+), least (\d+), "
+LINE = re.compile(r"@(\w+): (\d+) kernels, (\d+) evaluations, rounds (\d+), stored \d+ bytes, "
+                  r"work (\d+), least (\d+), "
                   r"times reductions ([\d.]+)")
 
 
 class Entry:
     def __init__(self, match):
-        self.name, (self.kernels, self.code, self.rounds, self.work, self.least) = match[1], map(int, match.groups()[1:6])
+        self.name, (self.kernels, self.code, self.rounds, self.work,
+                    self.least) = match[1], map(int, match.groups()[1:6])
         self.reductions = float(match[7])
 
 
 def report(hftac, source, *flags):
     """The entries of a program, by name; source: a text or a path."""
     is_path = source.endswith(".hdl")
-    p = subprocess.run([hftac, "-q", "-w", *flags, "--emit=plan", "--work-report", "-o", "/dev/null", source if is_path else "-"],
-                       input=None if is_path else source, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=120, check=False)
+    p = subprocess.run([hftac, "-q", "-w", *flags, "--emit=plan", "--work-report", "-o",
+                        "/dev/null", source if is_path else "-"],
+                       input=None if is_path else source, stdout=subprocess.PIPE,
+                       stderr=subprocess.PIPE, text=True, timeout=120, check=False)
     if p.returncode != 0:
         raise ValueError(f"hftac: exit {p.returncode}\n{p.stderr[:3000]}")
     return {m[1]: Entry(m) for m in LINE.finditer(p.stderr)}
@@ -46,7 +52,8 @@ def program(body, constants="", batch=4):
     return f"hdl 1\n{constants}\nmodel M {{\n{body}\n}}\ntrain M {{ batch N = {batch}; optimizer SGD(lr = 0.001) }}\n"
 
 
-# ---- named: text of size (or number of rounds), sizes, growth of the elements from one size to the next, what must grow so ----
+# ---- named: text of size (or number of rounds), sizes, growth of the elements from one size to the
+# next, what must grow so ----
 
 def group_norm(size):
     return program(f"""  input x : f32[N, 3, {size}, {size}]
@@ -135,22 +142,27 @@ def parts(number):
   output o = h""")
 
 
-NAMED = [(group_norm, (8, 16, 32), 4), (instance_norm, (16, 32, 64), 2), (instance_norm_flat, (16, 32, 64), 2), (flat_softmax, (64, 128, 256), 2),
+NAMED = [(group_norm, (8, 16, 32), 4), (instance_norm, (16, 32, 64), 2),
+         (instance_norm_flat, (16, 32, 64), 2), (flat_softmax, (64, 128, 256), 2),
          (log_softmax_permuted, (64, 128, 256), 2)]
-IN_ROUNDS = [(rolled, (16, 32, 64)), (doubling, (8, 16, 32)), (stencil, (8, 16, 32)), (blocks, (8, 16, 32))]
+IN_ROUNDS = [(rolled, (16, 32, 64)), (doubling, (8, 16, 32)), (stencil, (8, 16, 32)),
+             (blocks, (8, 16, 32))]
 IN_PARTS = (parts, (32, 256), 8)
 
 
 # ---- random: a value [N, ...] whose shape holds the size once ----
 
 class Random:
-    """Program number `seed` for any size: the same choices, the shapes differ.  Shapes are lists of (constant, power of the size)."""
+    """Program number `seed` for any size: the same choices, the shapes differ.  Shapes are lists of
+    (constant, power of the size)."""
 
     def __init__(self, seed, size):
         self.r, self.size, self.lines, self.n = random.Random(seed), size, [], 0
         shape = [2, 4, 6]
         self.r.shuffle(shape)
-        self.shape = [(4, 0)] + [(d, 0) for d in shape[:self.r.randint(1, 2)]] + [(self.r.choice([1, 2, 3]), 1)]
+        self.shape = [(4, 0)] + [(d, 0)
+                                 for d in shape[:self.r.randint(1,
+                                                                2)]] + [(self.r.choice([1, 2, 3]), 1)]
         self.lines.append(f"  input x : f32{self.dims(['N'] + [self.number(d) for d in self.shape[1:]])}")
         self.lines.append(f"  w = Param([{self.number(self.shape[-1])}], init = ones)")
         self.name = "x"
@@ -185,16 +197,23 @@ class Random:
 
     def reduction(self):
         h, k = self.name, self.axis()
-        self.let(self.r.choice([f"softmax({h}, dim = {k})", f"log_softmax({h}, dim = {k})", f"{h} - mean({h}, dim = {k}, keepdim = true)",
-                                f"{h} * sigmoid(max({h}, dim = {k}, keepdim = true))", f"normalize({h}, dim = {k})",
-                                f"({h} - mean({h}, dim = {k}, keepdim = true)) / sqrt(var({h}, dim = {k}, keepdim = true, unbiased = false) + 0.1)"]), self.shape)
+        self.let(self.r.choice([f"softmax({h}, dim = {k})", f"log_softmax({h}, dim = {k})",
+                                f"{h} - mean({h}, dim = {k}, keepdim = true)",
+                                f"{h} * sigmoid(max({h}, dim = {k}, keepdim = true))",
+                                f"normalize({h}, dim = {k})",
+                                f"({h} - mean({h}, dim = {k}, keepdim = true)) / sqrt(var({h}, "
+                                f"dim = {k}, keepdim = true, unbiased = false) + 0.1)"]),
+                                self.shape)
 
     def use(self):
         h = self.name
-        self.let(self.r.choice([f"tanh({h})", f"{h} * {h} + 0.5", f"{h} + roll({h}, 1, {self.axis()})", f"exp(-{h} * {h})"]), self.shape)
+        self.let(self.r.choice([f"tanh({h})", f"{h} * {h} + 0.5",
+                                f"{h} + roll({h}, 1, {self.axis()})", f"exp(-{h} * {h})"]),
+                                self.shape)
 
     def view(self):
-        kinds = [self.permute, self.flatten, self.unflatten, self.slice, self.pad, self.roll, self.gather, self.expand, self.flat]
+        kinds = [self.permute, self.flatten, self.unflatten, self.slice, self.pad, self.roll,
+                 self.gather, self.expand, self.flat]
         self.r.choice(kinds)()
 
     def permute(self):
@@ -207,14 +226,17 @@ class Random:
             return
         k = self.r.randrange(len(self.shape) - 1)
         (a, p), (b, q) = self.shape[k:k + 2]
-        self.let(f"flatten({self.name}, {k}, {k + 1})", self.shape[:k] + [(a * b, p + q)] + self.shape[k + 2:])
+        self.let(f"flatten({self.name}, {k}, {k + 1})",
+                 self.shape[:k] + [(a * b, p + q)] + self.shape[k + 2:])
 
     def flat(self):
         """To two axes, through a reshape that knows nothing of the others."""
         total = 1
         for d in self.shape:
             total *= d[0]
-        self.let(f"reshape({self.name}, [2, -1])", [(2, 0), (total // 2, 1)] if total % 2 == 0 else self.shape) if total % 2 == 0 else None
+        self.let(f"reshape({self.name}, [2, -1])",
+                 [(2, 0), (total // 2, 1)] if total % 2 == 0
+                 else self.shape) if total % 2 == 0 else None
 
     def unflatten(self):
         k = self.axis(lambda d: d[0] % 2 == 0 and d[0] > 2 or d[1])
@@ -222,10 +244,12 @@ class Random:
             return
         c, p = self.shape[k]
         if c % 2 == 0 and c > 2:
-            self.let(f"unflatten({self.name}, {k}, [-1, 2])", self.shape[:k] + [(c // 2, p), (2, 0)] + self.shape[k + 1:])
+            self.let(f"unflatten({self.name}, {k}, [-1, 2])",
+                     self.shape[:k] + [(c // 2, p), (2, 0)] + self.shape[k + 1:])
         else:
             parts = [[(c, p), (1, 0)], [(1, 0), (c, p)]][self.r.randrange(2)]
-            self.let(f"unflatten({self.name}, {k}, {self.dims(self.number(d) for d in parts)})", self.shape[:k] + parts + self.shape[k + 1:])
+            self.let(f"unflatten({self.name}, {k}, {self.dims(self.number(d) for d in parts)})",
+                     self.shape[:k] + parts + self.shape[k + 1:])
 
     def slice(self):
         k = self.axis(lambda d: d[0] % 2 == 0 and d[0] > 2)
@@ -243,7 +267,8 @@ class Random:
         if c > 8:
             return
         n = self.number((c, p))
-        self.let(f"pad({self.name}, {self.r.choice([f'[{n}, 0]', f'[0, {n}]'])})", self.shape[:k] + [(2 * c, p)])
+        self.let(f"pad({self.name}, {self.r.choice([f'[{n}, 0]', f'[0, {n}]'])})",
+                 self.shape[:k] + [(2 * c, p)])
 
     def roll(self):
         self.let(f"roll({self.name}, {self.r.choice([1, 3])}, {self.axis()})", self.shape)
@@ -258,7 +283,8 @@ class Random:
         if k is None or len(self.shape) > 5:
             return
         shape = self.shape[:k] + [(2, 0)] + self.shape[k:]
-        self.let(f"expand(unsqueeze({self.name}, {k}), {self.dims(self.number(d) for d in shape)})", shape)
+        self.let(f"expand(unsqueeze({self.name}, {k}), {self.dims(self.number(d) for d in shape)})",
+                 shape)
 
 
 # ---- checks ----
@@ -279,7 +305,8 @@ class Checker:
             self.complain(name, f"@{e.name}: work {e.work} where {e.least} would do", text)
 
     def one_kernel(self, name, text, entry):
-        """Where the output is the same memory in another shape, one kernel over its rows writes it."""
+        """Where the output is the same memory in another shape, one kernel over its rows writes
+        it."""
         self.checked += 1
         e = report(self.hftac, text)[entry]
         if e.kernels != 1:
@@ -298,9 +325,11 @@ class Checker:
                 for measure in measures:
                     was, now = getattr(before[entry], measure), getattr(run[entry], measure)
                     if now > SLACK * growth * was + 1000:
-                        self.complain(name, f"@{entry}: {measure} {was} became {now} at {size}", make(size))
+                        self.complain(name, f"@{entry}: {measure} {was} became {now} at {size}",
+                                      make(size))
             if self.verbose:
-                print(f"{name} @{entry}: " + ", ".join(f"{m} {getattr(runs[-1][entry], m) / max(getattr(first, m), 1):.2f}" for m in measures))
+                print(f"{name} @{entry}: "
+                      + ", ".join(f"{m} {getattr(runs[-1][entry], m) / max(getattr(first, m), 1):.2f}" for m in measures))
 
     def sample(self, path):
         self.checked += 1
@@ -328,7 +357,8 @@ def main():
         c.grows(make.__name__, make, rounds, 2, ("work", "rounds", "code"), ("--loop-from=1000",))
     c.grows("parts", *IN_PARTS, ("work", "code"))
     for seed in range(args.seed, args.seed + args.count):
-        c.grows(f"program {seed}", lambda size, seed=seed: Random(seed, size).text(), (8, 16, 32), 2, ("work", "rounds"))
+        c.grows(f"program {seed}", lambda size, seed=seed: Random(seed, size).text(), (8, 16, 32),
+                2, ("work", "rounds"))
     for name in sorted(os.listdir(args.samples)) if args.samples else []:
         path = os.path.join(args.samples, name)
         if name.endswith(".hdl") and "model" in open(path, encoding="ascii").read():

@@ -1,11 +1,13 @@
 """A last batch of n < N samples against the same program compiled for n samples.
 
-    partial.py --bin BUILD/bin                        the programs of programs.py, and --count random ones from --seed on
+    partial.py --bin BUILD/bin                        the programs of programs.py, and --count
+                                                      random ones from --seed on
     partial.py --bin BUILD/bin --count 1000 --seed 1  more of them
     partial.py --seed S --print                       one program's text
 
-The program for N is fed n samples and other values in place of the padding; evaluation and prediction must give
-what the program for n gives, to 1e-6 of it, or be refused with a place in the source.  All in double precision."""
+The program for N is fed n samples and other values in place of the padding; evaluation and
+prediction must give what the program for n gives, to 1e-6 of it, or be refused with a place in the
+source.  All in double precision."""
 import argparse
 import array
 import math
@@ -29,12 +31,15 @@ class Failure(Exception):
 
 def inputs_of(text):
     """[(name, is index, dims)] as the program declares them; dims are texts."""
-    found = re.findall(r"^ *(?:input|target) (\w+) *: *(\w+)\[([^\]]*)\](?: *# below (\d+))?", text, re.M)
-    return [(name, dtype, [d.strip() for d in dims.split(",") if d.strip()], int(below or 3)) for name, dtype, dims, below in found]
+    found = re.findall(r"^ *(?:input|target) (\w+) *: *(\w+)\[([^\]]*)\](?: *# below (\d+))?", text,
+                       re.M)
+    return [(name, dtype, [d.strip() for d in dims.split(",") if d.strip()], int(below or 3))
+            for name, dtype, dims, below in found]
 
 
 def write_data(path, text, batch, valid, total, seed):
-    """Samples 0 .. batch - 1; those from `valid` on are others in each file.  The inputs in the module's order: theirs."""
+    """Samples 0 .. batch - 1; those from `valid` on are others in each file.  The inputs in the
+    module's order: theirs."""
     with open(path, "wb") as f:
         for k, (name, dtype, dims, below) in enumerate(inputs_of(text)):
             sizes = [batch if d == "N" else int(d) for d in dims]
@@ -45,7 +50,8 @@ def write_data(path, text, batch, valid, total, seed):
                 at = [i // strides[d] % sizes[d] for d in range(len(sizes))]
                 other = axis >= 0 and at[axis] >= valid
                 r = random.Random(f"{seed} {k} {at} {batch if other else total}")
-                values.append(r.gauss(2 if other else 0, 3 if other else 1) if dtype == "f32" else r.randrange(below))
+                values.append(r.gauss(2 if other else 0, 3 if other else 1) if dtype == "f32"
+                              else r.randrange(below))
             f.write(values.tobytes())
 
 
@@ -57,15 +63,18 @@ class Checker:
         return os.path.join(self.work, name)
 
     def run(self, *command):
-        p = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False, timeout=120)
+        p = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False,
+                           timeout=120)
         if p.returncode < 0 or p.returncode == 70:
             raise Failure(" ".join(command) + "\n" + p.stderr.decode())
         return p.returncode, p.stdout.decode(), p.stderr.decode()
 
     def results(self, source, text, batch, valid, total, seed):
-        """{"metric x": numbers}, with None in place of what is refused; None if it does not compile."""
+        """{"metric x": numbers}, with None in place of what is refused; None if it does not
+        compile."""
         so, data = self.path("model.so"), self.path("data")
-        code, _, said = self.run(os.path.join(self.bin, "hftac"), "-q", "-w", "-O0", "--precision=fp64", f"-DN={batch}", "-o", so, source)
+        code, _, said = self.run(os.path.join(self.bin, "hftac"), "-q", "-w", "-O0",
+                                 "--precision=fp64", f"-DN={batch}", "-o", so, source)
         if code:
             self.said = said
             return None
@@ -86,7 +95,8 @@ class Checker:
         return found
 
     def check(self, text, batch, valid, seed, alone=False):
-        """{"evaluation": why refused or None, "prediction": ...}, or None if there is nothing to compare with.  alone: nothing is."""
+        """{"evaluation": why refused or None, "prediction": ...}, or None if there is nothing to
+        compare with.  alone: nothing is."""
         source = self.path("case.hdl")
         with open(source, "w", encoding="ascii") as f:
             f.write(text)
@@ -101,7 +111,8 @@ class Checker:
         for what in whole:
             refused = part.get("evaluation" if what.startswith("metric") else "prediction")
             if refused is None and not self.equal(part.get(what), whole[what]):
-                raise Failure(f"N = {batch}, n = {valid}: {what} is {part.get(what)}, not {whole[what]}")
+                raise Failure(f"N = {batch}, n = {valid}: {what} is {part.get(what)}, not "
+                              f"{whole[what]}")
         return {k: part.get(k) for k in ("evaluation", "prediction")}
 
     @staticmethod
@@ -167,7 +178,8 @@ def main():
                 right += 1
             if args.verbose and outcome is not None:
                 print(f"program {seed}: {outcome}", flush=True)
-    print(f"{args.count} random programs: {right} right, {refused} refused, {nothing} that do not compile for n; {failed} failed")
+    print(f"{args.count} random programs: {right} right, {refused} refused, {nothing} that do not "
+          f"compile for n; {failed} failed")
     # A generator that makes nothing to compare would pass everything.
     return 1 if failed or (args.count >= 20 and right < args.count // 10) else 0
 

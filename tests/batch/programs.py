@@ -1,4 +1,5 @@
-"""Programs whose evaluation and prediction of a last, partial batch must be right, and such as must be refused."""
+"""Programs whose evaluation and prediction of a last, partial batch must be right, and such as must
+be refused."""
 
 
 def model(body, inputs="  input x : f32[N, 4]\n  input z : f32[N, 4]\n"):
@@ -33,9 +34,14 @@ RIGHT = {
     "cat of samples": model("""
         all = cat([h, fc(z)], dim = 0)
         loss mean(square(all - mean(all, dim = 0)))"""),
-    "SimCLR, labels by cat": model(SIMCLR + "loss cross_entropy(score, cat([arange(N) + N, arange(N)]))"),
-    "SimCLR, labels by arange from N": model(SIMCLR + "loss cross_entropy(score, cat([arange(N, 2 * N), arange(0, N)], 0))"),
-    "SimCLR, labels by remainder": model(SIMCLR + "loss cross_entropy(score, (arange(2 * N) + N) % (2 * N))"),
+    "SimCLR, labels by cat": model(SIMCLR
+                                   + "loss cross_entropy(score, cat([arange(N) + N, arange(N)]))"),
+    "SimCLR, labels by arange from N": model(SIMCLR
+                                             + "loss cross_entropy(score, cat([arange(N, 2 * N), "
+                                             "arange(0, N)], 0))"),
+    "SimCLR, labels by remainder": model(SIMCLR
+                                         + "loss cross_entropy(score, (arange(2 * N) + N) % (2 * "
+                                         "N))"),
     "SimCLR, pairs by comparison": model(SIMCLR + """
         own = arange(2 * N) % N
         same = unsqueeze(own, 0) == unsqueeze(own, 1)
@@ -66,12 +72,20 @@ RIGHT = {
         p = Param([9, 4], init = normal())
         loss mean(square(h + p[:N]))
         output o = h * p[2:N + 2]"""),
-    "gathered by numbers of samples": model("loss mean(index_select(h, 0, arange(N))[:, :2] * gather(h, 0, expand(unsqueeze(arange(N), 1), [N, 2])))"),
-    "zeros and ones": model("loss mean(cat([h, zeros([N, 2]), ones([N, 1])], 1)) + sum(ones([N])) / 10 + sum(full([N, 2], 0.5))"),
-    "sizes of N": model("loss mean(reshape(expand(unsqueeze(h, 1), [N, 3, 4]), [3 * N, 4])) + mean(tile(h, [2, 1])) + mean(repeat_interleave(h, 2, 0))"),
-    "stack": model("loss mean(max(stack([h, fc(z)], 0), 0)) + mean(flatten(stack([h, fc(z)], 0), 0, 1) * flatten(stack([h, fc(z)], 1), 0, 1)[:, :1] if false else stack([h, fc(z)], 1))"),
-    "samples moved and flattened": model("loss mean(flatten(permute(h, [1, 0]), 0)) + max(reshape(transpose(h, 0, 1), [4 * N]))"),
-    "a block with N of its own": model("loss mean(pairs(h, fc(z)))").replace("model M", "fn pairs(a : [B, D], b : [B, D]) {\n  s = a @ transpose(b, 0, 1)\n  return where(eye(B) > 0, s, 0 * s + 1)\n}\nmodel M"),
+    "gathered by numbers of samples": model("loss mean(index_select(h, 0, arange(N))[:, :2] * "
+                                            "gather(h, 0, expand(unsqueeze(arange(N), 1), [N, 2])))"),
+    "zeros and ones": model("loss mean(cat([h, zeros([N, 2]), ones([N, 1])], 1)) + sum(ones([N])) "
+                            "/ 10 + sum(full([N, 2], 0.5))"),
+    "sizes of N": model("loss mean(reshape(expand(unsqueeze(h, 1), [N, 3, 4]), [3 * N, 4])) + "
+                        "mean(tile(h, [2, 1])) + mean(repeat_interleave(h, 2, 0))"),
+    "stack": model("loss mean(max(stack([h, fc(z)], 0), 0)) + mean(flatten(stack([h, fc(z)], 0), "
+                   "0, 1) * flatten(stack([h, fc(z)], 1), 0, 1)[:, :1] if false else stack([h, "
+                   "fc(z)], 1))"),
+    "samples moved and flattened": model("loss mean(flatten(permute(h, [1, 0]), 0)) + "
+                                         "max(reshape(transpose(h, 0, 1), [4 * N]))"),
+    "a block with N of its own": model("loss mean(pairs(h, fc(z)))").replace(
+        "model M", "fn pairs(a : [B, D], b : [B, D]) {\n  s = a @ transpose(b, 0, 1)\n  return "
+        "where(eye(B) > 0, s, 0 * s + 1)\n}\nmodel M"),
     "rand in evaluation": model("loss mean(h * rand([N, 4])) + mean(randn(shape(h)))"),
     "drawn input": model("input e : f32[N, 4] = normal()\nloss mean(h)"),
     "unneeded": model("unused = flip(h, 0) / N\nloss mean(h)\noutput o = h"),
@@ -80,7 +94,8 @@ RIGHT = {
         own = sum(d * exp(z @ transpose(z, 0, 1) * 0), 1)
         y = h / unsqueeze(own, 1)
         loss sum(einsum("na,nb->ab", h, y)) + sum(transpose(y, 0, 1) @ h) + mean(y)"""),
-    "batch statistics": model("bn = BatchNorm1d(track_running_stats = false)\nloss mean(square(bn(h) - x)) + 1"),
+    "batch statistics": model("bn = BatchNorm1d(track_running_stats = false)\nloss "
+                              "mean(square(bn(h) - x)) + 1"),
     "sequences": model("""
         loss cross_entropy(h, t, dim = 2)
         metric acc = accuracy(flatten(h, 0, 1), flatten(t, 0))""", SEQUENCE),
@@ -119,10 +134,12 @@ model M {
 }
 train M { batch N = 4; optimizer SGD(lr = 0.01) }
 """,
-    "rearranged": model("loss mean(max(rearrange(h, \"n (a b) -> (n a) b\", a = 2), 0)) + mean(amax(rearrange(h, \"n d -> d n\"), 1))"),
+    "rearranged": model("loss mean(max(rearrange(h, \"n (a b) -> (n a) b\", a = 2), 0)) + "
+                        "mean(amax(rearrange(h, \"n d -> d n\"), 1))"),
     "prod over samples": model("loss sum(prod(h, 0)) + sum(prod(reshape(h, [N, 2, 2]), [0, 2]))"),
     "prod of all": model("loss prod(sigmoid(h)) * count(h)"),
-    "einsum over samples": model("loss sum(einsum(\"nd,ne->de\", h, z)) + mean(einsum(\"nd,md->nm\", h, z))"),
+    "einsum over samples": model("loss sum(einsum(\"nd,ne->de\", h, z)) + "
+                                 "mean(einsum(\"nd,md->nm\", h, z))"),
 }
 
 REFUSED = {
@@ -141,7 +158,8 @@ REFUSED = {
     "if N": model("s = h\nif N > 3 {\n s = h * 2\n}\nloss mean(s)"),
     "choice by N": model("loss mean(h * (2 if shape(x)[0] == 4 else 1))"),
     "repeat to N": model("s = 0\nrepeat i in 0 .. N {\n s = s + mean(h) * i\n}\nloss s"),
-    "a loop over samples": model("s = zeros([4])\nrepeat i in 0 .. 16 {\n s = tanh(s + w[i])\n}\nloss mean(s)".replace("w[i]", "h[i % 4]")),
+    "a loop over samples": model("s = zeros([4])\nrepeat i in 0 .. 16 {\n s = tanh(s + "
+                                 "w[i])\n}\nloss mean(s)".replace("w[i]", "h[i % 4]")),
     "window": model("loss mean(max(window(h, 0, 2), 0))"),
     "samples moved inward": model("loss mean(max(reshape(h, [2, N * 2]), 1))"),
     "samples mixed": model("loss mean(max(reshape(transpose(h, 0, 1), [N, 4]), 0))"),
@@ -150,7 +168,9 @@ REFUSED = {
     "pad": model("loss mean(pad_dim(h, 0, 1, 1))"),
     "a parameter for each sample": model("p = Param([N, 4], init = normal())\nloss mean(h * p)"),
     "N as width": model("wide = Linear(N)\nloss mean(wide(h))"),
-    "less than N": model("loss mean(h * (t < N))", "  input x : f32[N, 4]\n  target t : i64[N]\n").replace("(t <", "unsqueeze(t <").replace("< N)", "< N, 1)"),
+    "less than N": model("loss mean(h * (t < N))",
+                         "  input x : f32[N, 4]\n  target t : i64[N]\n").replace(
+                             "(t <", "unsqueeze(t <").replace("< N)", "< N, 1)"),
     "more than N": model("loss mean(where(h * 10 > N, h, 0))"),
     "N as a real": model("loss sum(h) / cast(N, \"f32\")"),
     "N as a condition": model("loss mean(where(h > 0 and N > 3, h, 0))"),
@@ -161,13 +181,17 @@ REFUSED = {
     "N in a string of choices": model("loss mean(h * ([1, 2, 3, 4, 5])[N])"),
     "a counter and N": model("s = h\nrepeat i in 0 .. 10 {\n s = s * 0.5 + (i + N)\n}\nloss mean(s)"),
     "number of the largest of all": model("loss mean(h)\nmetric m = argmax(transpose(h, 0, 1))"),
-    "number of the largest, twice": model("loss mean(h)\nmetric m = mean(argmax(cat([h, fc(z)], 0), 0))"),
+    "number of the largest, twice": model("loss mean(h)\nmetric m = mean(argmax(cat([h, fc(z)], "
+                                          "0), 0))"),
     "shifted labels": model("loss cross_entropy(h @ transpose(h, 0, 1), (arange(N) + 1) % N)"),
     "reversed labels": model("loss cross_entropy(h @ transpose(h, 0, 1), N - 1 - arange(N))"),
     "positions as numbers": model("loss mean(cat([h, fc(z)], 0) * unsqueeze(arange(2 * N), 1))"),
-    "labels from data": model("loss cross_entropy(h @ transpose(h, 0, 1), t)", "  input x : f32[N, 4]\n  target t : i64[N]\n"),
-    "indices from data": model("loss mean(index_select(h, 0, t))", "  input x : f32[N, 4]\n  target t : i64[N]\n"),
-    "label smoothing over samples": model("loss cross_entropy(h @ transpose(h, 0, 1), arange(N), label_smoothing = 0.1)"),
+    "labels from data": model("loss cross_entropy(h @ transpose(h, 0, 1), t)",
+                              "  input x : f32[N, 4]\n  target t : i64[N]\n"),
+    "indices from data": model("loss mean(index_select(h, 0, t))",
+                               "  input x : f32[N, 4]\n  target t : i64[N]\n"),
+    "label smoothing over samples": model("loss cross_entropy(h @ transpose(h, 0, 1), arange(N), "
+                                          "label_smoothing = 0.1)"),
     "random across samples": model("loss mean(transpose(h, 0, 1) * rand([4, N]))"),
     "output with samples twice": model("loss mean(h)\noutput o = h @ transpose(h, 0, 1)"),
     "output of both halves": model("loss mean(h)\noutput o = cat([h, h], 0)"),

@@ -122,15 +122,19 @@ static bool checked_range(const Model *m, const char *input, int64_t *lo, int64_
 
 static const void *make_input(const Model *m, const HftacInput *in)
 {
-    const size_t bytes = in->bytes * (in->is_each ? (size_t)m->info->n_models : 1), size = element_bytes(in->shape.dtype);
+    const size_t bytes = in->bytes * (in->is_each ? (size_t)m->info->n_models : 1),
+                 size = element_bytes(in->shape.dtype);
     unsigned char *p = standin_allocate(text(m, in->name), bytes);
-    int64_t lo = 0, hi = in->shape.dtype == HFTAC_DT_BOOL ? 2 : in->shape.dtype == HFTAC_DT_U8 ? 256 : 4;
+    int64_t lo = 0, hi = in->shape.dtype == HFTAC_DT_BOOL ? 2
+                         : in->shape.dtype == HFTAC_DT_U8 ? 256
+                                                          : 4;
     checked_range(m, text(m, in->name), &lo, &hi);
     for (size_t i = 0; i < bytes / size; i++)
         if (in->shape.dtype >= HFTAC_DT_F32)
             set(in->shape.dtype, p, i, 2 * random_unit() - 1);
         else
-            set(in->shape.dtype, p, i, (double)(lo + (int64_t)(random_bits() % (uint64_t)(hi - lo))));
+            set(in->shape.dtype, p, i,
+                (double)(lo + (int64_t)(random_bits() % (uint64_t)(hi - lo))));
     return p;
 }
 
@@ -141,9 +145,11 @@ static Device make_device(const Run *r, size_t shared, size_t scratch)
     d.state = standin_allocate("state", r->models * m->variant->state_bytes);
     d.shared = standin_allocate("shared", shared);
     d.scratch = standin_allocate("scratch", scratch);
-    d.results = (double *)standin_allocate("results", r->models * m->info->n_results * sizeof(double));
+    d.results =
+        (double *)standin_allocate("results", r->models * m->info->n_results * sizeof(double));
     for (uint32_t i = 0; i < rows(m, HFTAC_SECTION_OUTPUTS); i++)
-        d.outputs.push_back(standin_allocate(text(m, hft_model_output(m, i)->name), r->models * hft_model_output(m, i)->bytes));
+        d.outputs.push_back(standin_allocate(text(m, hft_model_output(m, i)->name),
+                                             r->models * hft_model_output(m, i)->bytes));
     return d;
 }
 
@@ -202,7 +208,9 @@ static void copy_state(const Run *r)
         for (size_t b = 0; b < r->models; b++)
             for (size_t e = 0; e < s->bytes / size; e++)
                 memcpy(r->gpu.state + b * s->model_bytes + (size_t)to->offset + e * size,
-                       r->cpu.state + b * s->model_bytes + s->offset + stored_element(s, e) * size, size);
+                       r->cpu.state + b * s->model_bytes + s->offset +
+                           stored_element(s, e) * size,
+                       size);
     }
     memcpy(r->back.state, r->gpu.state, r->models * r->m->variant->state_bytes);
 }
@@ -229,7 +237,9 @@ struct Difference {
 
 static double distance(double a, double b)
 {
-    return a == b || (isnan(a) && isnan(b)) ? 0 : isfinite(a) && isfinite(b) ? fabs(a - b) : INFINITY;
+    return a == b || (isnan(a) && isnan(b)) ? 0
+           : isfinite(a) && isfinite(b)     ? fabs(a - b)
+                                            : INFINITY;
 }
 
 static void note(Difference *d, double cpu, double near, double gpu, size_t at)
@@ -247,14 +257,16 @@ static void note(Difference *d, double cpu, double near, double gpu, size_t at)
     }
 }
 
-static void judge(Run *r, const char *when, const char *what, size_t model, const Difference *d, bool exact)
+static void judge(Run *r, const char *when, const char *what, size_t model, const Difference *d,
+                  bool exact)
 {
     const double allowed = exact ? 0 : r->tolerance * d->scale + 4 * d->near + 1e-14;
     if (d->worst <= allowed)
         return;
     if (r->failed++ < 40)
-        printf("FAILED: %s: %s of model %zu, element %zu: %.9g on the CPU, %.9g on the GPU (largest: %g, allowed: %g)\n", when, what,
-               model, d->at, d->cpu, d->gpu, d->scale, allowed);
+        printf("FAILED: %s: %s of model %zu, element %zu: %.9g on the CPU, %.9g on the GPU "
+               "(largest: %g, allowed: %g)\n",
+               when, what, model, d->at, d->cpu, d->gpu, d->scale, allowed);
 }
 
 static bool is_real(uint32_t dtype)
@@ -273,8 +285,9 @@ static void compare_states(Run *r, const char *when)
                                 *g = r->gpu.state + b * s->model_bytes + gpu->offset;
             Difference d = {};
             for (size_t e = 0; e < s->bytes / element_bytes(s->shape.dtype); e++)
-                note(&d, get(s->shape.dtype, a, stored_element(s, e)), get(s->shape.dtype, n, stored_element(s, e)),
-                     get(s->shape.dtype, g, e), e);
+                note(&d, get(s->shape.dtype, a, stored_element(s, e)),
+                     get(s->shape.dtype, n, stored_element(s, e)), get(s->shape.dtype, g, e),
+                     e);
             judge(r, when, text(r->m, s->name), b, &d, !is_real(s->shape.dtype));
         }
     }
@@ -290,7 +303,8 @@ static void compare_results(Run *r, const char *when, const HftacEntry *e)
             Difference d = {};
             note(&d, r->cpu.results[at], r->near.results[at], r->gpu.results[at], 0);
             judge(r, when, *name ? name : "result", b, &d,
-                  x->kind != HFTAC_RESULT_VALUE && x->kind != HFTAC_RESULT_FACTOR && x->kind != HFTAC_RESULT_CAUSE);
+                  x->kind != HFTAC_RESULT_VALUE && x->kind != HFTAC_RESULT_FACTOR &&
+                      x->kind != HFTAC_RESULT_CAUSE);
         }
     }
 }
@@ -303,7 +317,8 @@ static void compare_outputs(Run *r, const char *when)
         for (size_t b = 0; b < r->models; b++) {
             Difference d = {};
             for (size_t e = 0; e < n; e++)
-                note(&d, get(o->shape.dtype, r->cpu.outputs[i], b * n + e), get(o->shape.dtype, r->near.outputs[i], b * n + e),
+                note(&d, get(o->shape.dtype, r->cpu.outputs[i], b * n + e),
+                     get(o->shape.dtype, r->near.outputs[i], b * n + e),
                      get(o->shape.dtype, r->gpu.outputs[i], b * n + e), e);
             judge(r, when, text(r->m, o->name), b, &d, !is_real(o->shape.dtype));
         }
@@ -313,9 +328,11 @@ static void compare_outputs(Run *r, const char *when)
 static void compare_orders(Run *r, const char *when)
 {
     bool same = !memcmp(r->gpu.state, r->back.state, r->models * r->m->variant->state_bytes) &&
-                !memcmp(r->gpu.results, r->back.results, r->models * r->m->info->n_results * sizeof(double));
+                !memcmp(r->gpu.results, r->back.results,
+                        r->models * r->m->info->n_results * sizeof(double));
     for (uint32_t i = 0; i < rows(r->m, HFTAC_SECTION_OUTPUTS); i++)
-        same = same && !memcmp(r->gpu.outputs[i], r->back.outputs[i], r->models * hft_model_output(r->m, i)->bytes);
+        same = same && !memcmp(r->gpu.outputs[i], r->back.outputs[i],
+                               r->models * hft_model_output(r->m, i)->bytes);
     if (!same && r->failed++ < 40)
         printf("FAILED: %s: the order of threads decides what comes out\n", when);
 }
@@ -326,7 +343,8 @@ static void run_cpu(Run *r, const Device *d, const HftacEntry *e)
     for (uint32_t i = 0; i < e->n_steps; i++) {
         const HftacStep *step = hft_entry_step(r->m, e, i);
         if (step->kind != HFTAC_STEP_BARRIER)
-            hft_model_run(r->m, step->function)(&f, 0, step->kind == HFTAC_STEP_MODELS ? (int64_t)r->models : 0);
+            hft_model_run(r->m, step->function)(
+                &f, 0, step->kind == HFTAC_STEP_MODELS ? (int64_t)r->models : 0);
     }
 }
 
@@ -380,9 +398,12 @@ static void begin(Run *r, const Model *m)
 {
     r->m = m;
     r->models = (size_t)m->info->n_models;
-    if (standin_models != m->info->n_models || standin_hypers != (int)rows(m, HFTAC_SECTION_HYPERS) || standin_results != (int)m->info->n_results ||
+    if (standin_models != m->info->n_models ||
+        standin_hypers != (int)rows(m, HFTAC_SECTION_HYPERS) ||
+        standin_results != (int)m->info->n_results ||
         (uint64_t)standin_state_bytes != m->variant->state_bytes)
-        standin_fail(text(m, m->info->name), "model.so and the CUDA text are not of the same program");
+        standin_fail(text(m, m->info->name),
+                     "model.so and the CUDA text are not of the same program");
     r->shared_bytes = (size_t)HF_SHARED;
     r->scratch_bytes = r->models * (size_t)HF_SCRATCH;
     r->cpu = make_device(r, m->info->shared_bytes, m->info->scratch_bytes);

@@ -12,7 +12,8 @@ while IFS= read -r line; do
         "$statements" >"$dir/case.hdl"
     "$hftac" -q "$dir/case.hdl" --emit=ir -o "$dir/out" >"$dir/said" 2>&1
     code=$?
-    if { [ -z "$want" ] && [ $code = 0 ]; } || { [ -n "$want" ] && [ $code = 1 ] && grep -qF -- "$want" "$dir/said"; }; then
+    if { [ -z "$want" ] && [ $code = 0 ]; } || { [ -n "$want" ] && [ $code = 1 ] &&
+        grep -qF -- "$want" "$dir/said"; }; then
         passed=$((passed + 1))
     else
         failed=$((failed + 1))

@@ -20,11 +20,13 @@ def both(*v):
 
 
 # Zeros, denormals, where float32 saturates, the largest, infinite, no number.
-REALS = torch.cat([both(0.0, least, smallest, 1e-20, 1e-4, 0.5, 1.0, 2.0, 3.0, 6.0, 9.5, 17.0, 20.0, 20.5, 50.0, 87.0, 88.8, 104.0, 1e5, 1e10, 1e20, largest, inf), T(nan)])
+REALS = torch.cat([both(0.0, least, smallest, 1e-20, 1e-4, 0.5, 1.0, 2.0, 3.0, 6.0, 9.5, 17.0, 20.0,
+                        20.5, 50.0, 87.0, 88.8, 104.0, 1e5, 1e10, 1e20, largest, inf), T(nan)])
 # Pairs of these: for functions of two operands.
 SOME = torch.cat([both(0.0, least, 0.5, 1.0, 2.5, 3.0, 1e20, largest, inf), T(nan)])
 LEFT, RIGHT = SOME.repeat_interleave(len(SOME)), SOME.repeat(len(SOME))
 
 
 def case(name, text, run, fixed=(), module=None, settings=None, **operands):
-    CASES.append(dict(name=name, text=text, run=run, operands=operands, fixed=fixed, module=module, settings=settings or {}))
+    CASES.append(dict(name=name, text=text, run=run, operands=operands, fixed=fixed, module=module,
+                      settings=settings or {}))

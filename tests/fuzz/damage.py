@@ -1,10 +1,11 @@
-"""Damages files and looks at how the programs end: an error is right, a crash or an internal error is not.
+"""Damages files and looks at how the programs end: an error is right, a crash or an internal error
+is not.
 
     damage.py --bin BUILD/bin --samples DIR --programs DIR --count N --seed S
 
-For each program in DIR (.hdl): N damaged copies of it and N of its graphs' text (.hir) go to hftac, which must end with 0
-or 1.  N damaged copies of a model.so and of a data file go to hftrun, which must not crash and must not run what is
-damaged in its tables (exit codes 0, 1, 3, 4, 5)."""
+For each program in DIR (.hdl): N damaged copies of it and N of its graphs' text (.hir) go to hftac,
+which must end with 0 or 1.  N damaged copies of a model.so and of a data file go to hftrun, which
+must not crash and must not run what is damaged in its tables (exit codes 0, 1, 3, 4, 5)."""
 import argparse
 import os
 import random
@@ -19,7 +20,8 @@ LIMIT = 60
 def flip_bytes(r, data):
     data = bytearray(data)
     for _ in range(r.choice([1, 1, 2, 5])):
-        data[r.randrange(len(data))] = r.choice([r.randrange(256), 0, 255, ord("9"), ord("-"), ord("("), ord("{"), ord("\n")])
+        data[r.randrange(len(data))] = r.choice([r.randrange(256), 0, 255, ord("9"), ord("-"),
+                                                 ord("("), ord("{"), ord("\n")])
     return bytes(data)
 
 
@@ -49,7 +51,8 @@ def large_number(r, data):
     if not digits:
         return data
     at = r.choice(digits)
-    return data[:at] + r.choice([b"0", b"-1", b"99999999999", b"9223372036854775807", b"1e308", b"2147483648", b"65536"]) + data[at + 1:]
+    return data[:at] + r.choice([b"0", b"-1", b"99999999999", b"9223372036854775807", b"1e308",
+                                 b"2147483648", b"65536"]) + data[at + 1:]
 
 
 def other_word(r, data):
@@ -59,7 +62,8 @@ def other_word(r, data):
         return data
     a, b = r.choice(words), r.choice(words)
     if r.random() < 0.7:
-        same = [w for w in words if w.group()[:1].isdigit() == a.group()[:1].isdigit() and (w.group()[:1] == b"%") == (a.group()[:1] == b"%")]
+        same = [w for w in words if w.group()[:1].isdigit() == a.group()[:1].isdigit()
+                and (w.group()[:1] == b"%") == (a.group()[:1] == b"%")]
         b = r.choice(same)
     return data[:a.start()] + b.group() + data[a.end():]
 
@@ -76,7 +80,8 @@ def small_number(r, data):
     if not numbers:
         return data
     a = r.choice(numbers)
-    return data[:a.start()] + str(r.choice([0, 1, 2, 3, 4, 5, 7, 8, 16, 64])).encode() + data[a.end():]
+    return data[:a.start()] + str(r.choice([0, 1, 2, 3, 4, 5, 7, 8, 16,
+                                            64])).encode() + data[a.end():]
 
 
 def repeat_a_lot(r, data):
@@ -96,10 +101,13 @@ def repeat_a_lot(r, data):
 
 def control_characters(r, data):
     at = r.randrange(len(data))
-    return data[:at] + r.choice([b"\x1b[2J", b"\xc2\x9b31m", b"\xe2\x80\xae", b"\0", b"\r"]) + data[at:]
+    return data[:at] + r.choice([b"\x1b[2J", b"\xc2\x9b31m", b"\xe2\x80\xae", b"\0",
+                                 b"\r"]) + data[at:]
 
 
-TEXT = [other_word, other_word, other_word, other_line, small_number, small_number, flip_bytes, cut, drop_part, double_part, swap_words, large_number, large_number, repeat_a_lot, control_characters]
+TEXT = [other_word, other_word, other_word, other_line, small_number, small_number, flip_bytes, cut,
+        drop_part, double_part, swap_words, large_number, large_number, repeat_a_lot,
+        control_characters]
 BINARY = [flip_bytes, flip_bytes, cut]
 
 
@@ -113,7 +121,8 @@ class Damage:
     def run(self, program, *args):
         command = [os.path.join(self.args.bin, program), *args]
         try:
-            p = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, timeout=LIMIT, check=False)
+            p = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                               stderr=subprocess.PIPE, timeout=LIMIT, check=False)
         except subprocess.TimeoutExpired:
             return "too slow", b""
         return p.returncode, p.stderr
@@ -123,7 +132,8 @@ class Damage:
         print(f"FAILED: {what}: {code}\n{text[-1500:].decode(errors='replace')}", flush=True)
         if self.args.keep:
             os.makedirs(self.args.keep, exist_ok=True)
-            with open(os.path.join(self.args.keep, f"{self.failed}-{os.path.basename(what)}"), "wb") as f:
+            with open(os.path.join(self.args.keep, f"{self.failed}-{os.path.basename(what)}"),
+                      "wb") as f:
                 f.write(damaged)
 
     def compile_damaged(self, r, name, data, options):
@@ -132,7 +142,9 @@ class Damage:
         with open(path, "wb") as f:
             f.write(damaged)
         code, text = self.run("hftac", "-q", "-w", *options, "-o", self.path("damaged.out"), path)
-        if code not in (0, 1) or (code == 1 and not text) or re.search(rb"[\0-\x08\x0b-\x1f\x7f]", text):
+        if code not in (0,
+                        1) or (code == 1
+                               and not text) or re.search(rb"[\0-\x08\x0b-\x1f\x7f]", text):
             self.report(name, code, text, damaged)
 
     def compiler(self, path):
@@ -142,7 +154,9 @@ class Damage:
             source = f.read()
         options = ["-I", os.path.dirname(path), "--max-memory=1G"]
         for _ in range(self.args.count):
-            self.compile_damaged(r, name, source, options + r.choice([["--emit=plan"], ["--emit=ir"], ["--emit=hdl,plan"], ["--emit=obj"]]))
+            self.compile_damaged(r, name, source,
+                                 options + r.choice([["--emit=plan"], ["--emit=ir"],
+                                                     ["--emit=hdl,plan"], ["--emit=obj"]]))
         for stage in ("ir", "grad", "fused"):
             hir = self.path("whole.hir")
             if self.run("hftac", "-q", "-w", "-B", "2", f"--emit={stage}", "-o", hir, path)[0] != 0:
@@ -150,12 +164,15 @@ class Damage:
             with open(hir, "rb") as f:
                 text = f.read()
             for _ in range(self.args.count):
-                self.compile_damaged(r, f"{name}.{stage}.hir", text, [r.choice(["--emit=plan", "--emit=plan", "--emit=obj"])])
+                self.compile_damaged(r, f"{name}.{stage}.hir", text,
+                                     [r.choice(["--emit=plan", "--emit=plan", "--emit=obj"])])
 
     def runtime(self):
         r = random.Random(self.args.seed)
-        so, data = self.path("model.so"), os.path.join(self.args.samples, "data", "digits-test.safetensors")
-        code, text = self.run("hftac", "-q", "-B", "2", "-o", so, os.path.join(self.args.samples, "digits.hdl"))
+        so, data = self.path("model.so"), os.path.join(self.args.samples, "data",
+                                                       "digits-test.safetensors")
+        code, text = self.run("hftac", "-q", "-B", "2", "-o", so,
+                              os.path.join(self.args.samples, "digits.hdl"))
         if code != 0:
             self.report("digits.hdl", code, text, b"")
             return
@@ -164,15 +181,20 @@ class Damage:
         with open(data, "rb") as f:
             content = f.read()
         for _ in range(self.args.count):
-            damaged = r.choice(BINARY)(r, model[:560]) + model[560:] if r.random() < 0.5 else self.damage_tables(r, model)
+            damaged = r.choice(BINARY)(r,
+                                       model[:560]) + model[560:] if r.random(
+                                           ) < 0.5 else self.damage_tables(r, model)
             self.use(damaged, content, "model.so")
             head = 8 + int.from_bytes(content[:8], "little")
-            self.use(model, r.choice(TEXT)(r, content[:head]) + content[head:] if r.random() < 0.8 else cut(r, content), "data.safetensors")
+            self.use(model,
+                     r.choice(TEXT)(r, content[:head]) + content[head:] if r.random() < 0.8
+                     else cut(r, content), "data.safetensors")
 
     def saved_files(self):
         """Parameters to load and tables of hypers."""
         r = random.Random(self.args.seed + 1)
-        so, saved, data = self.path("model.so"), self.path("saved"), os.path.join(self.args.samples, "data", "digits-test.safetensors")
+        so, saved, data = self.path("model.so"), self.path(
+            "saved"), os.path.join(self.args.samples, "data", "digits-test.safetensors")
         train = [so, "--train", data, "--epochs", "1", "--progress=none"]
         code, text = self.run("hftrun", *train, "--save", saved)
         if code != 0:
@@ -183,7 +205,9 @@ class Damage:
         head = 8 + int.from_bytes(content[:8], "little")
         table = b"lr,drop,decay\n0.001,0.2,0\n0.003,0.1,0.001\n"
         for _ in range(self.args.count):
-            damaged = r.choice(TEXT)(r, content[:head]) + content[head:] if r.random() < 0.8 else cut(r, content)
+            damaged = r.choice(TEXT)(r,
+                                     content[:head]) + content[head:] if r.random(
+                                         ) < 0.8 else cut(r, content)
             self.given(train, "--load", "load.safetensors", damaged)
             self.given(train, "--hypers", "hypers.csv", r.choice(TEXT)(r, table))
 
@@ -196,8 +220,9 @@ class Damage:
 
     @staticmethod
     def damage_tables(r, model):
-        """The descriptor and what follows it: dynamic section, symbols, section headers.  Damaged code, and a relocation
-        that names another place in the code, cannot be told from right ones."""
+        """The descriptor and what follows it: dynamic section, symbols, section headers.  Damaged
+        code, and a relocation that names another place in the code, cannot be told from right
+        ones."""
         lo = max(0, model.find(b"hftacso\0") - 3000)
         hi = lo + 6000 if r.random() < 0.5 else len(model)
         damaged = bytearray(model)

@@ -1,4 +1,5 @@
-# Random programs and damaged files: a short part that is the same every time.  More: fuzz/random_programs.py --help.
+# Random programs and damaged files: a short part that is the same every time.  More:
+# fuzz/random_programs.py --help.
 foreach(name run_fused against_ref)
   add_executable(fuzz_${name} fuzz/${name}.c fuzz/drive.c)
 endforeach()

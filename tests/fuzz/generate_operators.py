@@ -1,4 +1,5 @@
-"""Random values of a program: elementwise operators, reductions, views, indices, contractions, Linear."""
+"""Random values of a program: elementwise operators, reductions, views, indices, contractions,
+Linear."""
 import random
 
 SIZES = [1, 1, 2, 2, 3, 3, 4, 5, 7, 8, 13, 16, 31, 33]
@@ -17,10 +18,12 @@ def show(shape):
 
 
 class Value:
-    """A tensor of the program: name, shape, class (f real, i integer, b bool), range of integers, rough bound of reals."""
+    """A tensor of the program: name, shape, class (f real, i integer, b bool), range of integers,
+    rough bound of reals."""
 
     def __init__(self, name, shape, cls="f", bound=3.0, high=None):
-        self.name, self.shape, self.cls, self.bound, self.high = name, tuple(shape), cls, bound, high
+        self.name, self.shape, self.cls, self.bound, self.high = name, tuple(
+            shape), cls, bound, high
 
     @property
     def rank(self):
@@ -28,7 +31,8 @@ class Value:
 
 
 class Operators:
-    """A program in the making; every method that makes a value adds a line to `body` and the value to `pool`."""
+    """A program in the making; every method that makes a value adds a line to `body` and the value
+    to `pool`."""
 
     def __init__(self, seed):
         self.r = random.Random(seed)
@@ -65,7 +69,8 @@ class Operators:
         v = Value(self.fresh(), shape, cls, bound, high)
         self.body.append(f"{v.name} = {expr}")
         if cls == "f" and bound > 20:
-            squash = self.r.choice(["tanh({})", "{} / (1 + abs({}))", "sin({})"]).replace("{}", v.name)
+            squash = self.r.choice(["tanh({})", "{} / (1 + abs({}))",
+                                    "sin({})"]).replace("{}", v.name)
             v = Value(self.fresh(), shape, cls, 1.0)
             self.body.append(f"{v.name} = {squash}")
         self.pool.append(v)
@@ -85,14 +90,22 @@ class Operators:
         x = self.some()
         table = [
             ("tanh({})", 1), ("sigmoid({})", 1), ("relu({})", x.bound), ("gelu({})", x.bound),
-            ('gelu({}, approximate = "tanh")', x.bound), ("exp(-abs({}))", 1), ("exp({} / 8)", 12), ("log(abs({}) + 0.7)", 3),
-            ("sqrt(abs({}) + 0.3)", 5), ("sin({})", 1), ("cos({})", 1), ("erf({})", 1), ("abs({})", x.bound),
-            ("-{}", x.bound), ("square({})", x.bound ** 2), ("clamp({}, min = -0.7, max = 1.1)", 1.1), ("clamp({}, max = 0.3)", x.bound),
-            ("{} ** 2", x.bound ** 2), ("(abs({}) + 0.4) ** 1.3", x.bound ** 1.5 + 1), ("{} ** 3", x.bound ** 3),
-            ("1 / (abs({}) + 0.6)", 2), ("rsqrt(abs({}) + 0.6)", 2), ("0.37 * {} + 0.11", x.bound), ("{} |> tanh", 1),
-            ("{} |> clamp(min = -1.3)", x.bound), ("detach({})", x.bound), ("{} - floor({} * 0.37)", x.bound * 1.4 + 1),
-            ("maximum({}, 0.21)", x.bound), ("min({}, 0.77)", x.bound), ("{} / 3 % 1.7", 1.7), ("ceil({} * 0.73) * {}", x.bound ** 2),
-            ("sign({} + 0.017)", 1), ('cast(cast({}, "f64"), "f32")', x.bound), ("mean({}) + {}", 2 * x.bound),
+            ('gelu({}, approximate = "tanh")', x.bound), ("exp(-abs({}))", 1), ("exp({} / 8)", 12),
+            ("log(abs({}) + 0.7)", 3),
+            ("sqrt(abs({}) + 0.3)", 5), ("sin({})", 1), ("cos({})", 1), ("erf({})", 1),
+            ("abs({})", x.bound),
+            ("-{}", x.bound), ("square({})", x.bound ** 2),
+            ("clamp({}, min = -0.7, max = 1.1)", 1.1), ("clamp({}, max = 0.3)", x.bound),
+            ("{} ** 2", x.bound ** 2), ("(abs({}) + 0.4) ** 1.3", x.bound ** 1.5 + 1),
+            ("{} ** 3", x.bound ** 3),
+            ("1 / (abs({}) + 0.6)", 2), ("rsqrt(abs({}) + 0.6)", 2), ("0.37 * {} + 0.11", x.bound),
+            ("{} |> tanh", 1),
+            ("{} |> clamp(min = -1.3)", x.bound), ("detach({})", x.bound),
+            ("{} - floor({} * 0.37)", x.bound * 1.4 + 1),
+            ("maximum({}, 0.21)", x.bound), ("min({}, 0.77)", x.bound), ("{} / 3 % 1.7", 1.7),
+            ("ceil({} * 0.73) * {}", x.bound ** 2),
+            ("sign({} + 0.017)", 1), ('cast(cast({}, "f64"), "f32")', x.bound),
+            ("mean({}) + {}", 2 * x.bound),
         ]
         text, bound = self.r.choice(table)
         if "f64" in text and self.precision == "fp64":
@@ -102,10 +115,13 @@ class Operators:
     def meets(self, x):
         """A value that broadcasts with x, or one made to."""
         def fits(v):
-            return all(a == b or a == 1 or b == 1 for a, b in zip(reversed(v.shape), reversed(x.shape)))
-        y = self.some(test=lambda v: v is not x and fits(v) and product(self.joined(x.shape, v.shape)) <= self.most)
+            return all(a == b or a == 1 or b == 1 for a,
+                       b in zip(reversed(v.shape), reversed(x.shape)))
+        y = self.some(test=lambda v: v is not x and fits(v)
+                      and product(self.joined(x.shape, v.shape)) <= self.most)
         if y is None or self.chance(0.2):
-            return self.parameter([d if self.chance(0.6) else 1 for d in x.shape[self.r.randint(0, x.rank):]])
+            return self.parameter([d if self.chance(0.6) else 1
+                                   for d in x.shape[self.r.randint(0, x.rank):]])
         return y
 
     @staticmethod
@@ -124,9 +140,12 @@ class Operators:
             x, y = y, x
         s, a, b = self.joined(x.shape, y.shape), x.bound, y.bound
         text, bound = self.r.choice([
-            ("X + Y", a + b), ("X - Y", a + b), ("X * Y", a * b), ("X / (abs(Y) + 0.5)", 2 * a), ("maximum(X, Y)", max(a, b)),
-            ("minimum(X, Y)", max(a, b)), ("max(X, Y)", max(a, b)), ("where(X > Y, X, Y * 0.3)", max(a, b)), ("X * Y + X", a * b + a),
-            ("where(X < 0.123, X - Y, Y)", a + b), ("(abs(X) + 0.5) ** tanh(Y)", a + 2), ("X * sigmoid(Y)", a),
+            ("X + Y", a + b), ("X - Y", a + b), ("X * Y", a * b), ("X / (abs(Y) + 0.5)", 2 * a),
+            ("maximum(X, Y)", max(a, b)),
+            ("minimum(X, Y)", max(a, b)), ("max(X, Y)", max(a, b)),
+            ("where(X > Y, X, Y * 0.3)", max(a, b)), ("X * Y + X", a * b + a),
+            ("where(X < 0.123, X - Y, Y)", a + b), ("(abs(X) + 0.5) ** tanh(Y)", a + 2),
+            ("X * sigmoid(Y)", a),
             ("masked_fill(X + Y, Y > 0.41, -0.5)", a + b), ("add(X, mul(Y, 0.5))", a + b),
         ])
         self.add(text.replace("X", x.name).replace("Y", y.name), s, "f", bound)
@@ -151,7 +170,8 @@ class Operators:
             return self.compare()
         y = self.some(test=lambda v: v.shape == x.shape)
         z = y.name if y else "1.3"
-        text = self.r.choice([f"where({x.name}, {z}, 0.25)", f"{x.name} * {z}", f"0.5 + {x.name}", f"cast({x.name}, \"real\") - 0.5"])
+        text = self.r.choice([f"where({x.name}, {z}, 0.25)", f"{x.name} * {z}", f"0.5 + {x.name}",
+                              f"cast({x.name}, \"real\") - 0.5"])
         self.add(text, x.shape, "f", (y.bound if y else 1.3) + 1)
 
     def use_int(self):
@@ -159,12 +179,18 @@ class Operators:
         if x is None:
             return
         text, cls, bound, high = self.r.choice([
-            ("X / 7", "f", (x.high or 9) / 7, None), ("X * 0.13", "f", (x.high or 9) * 0.13, None), ("X % 3", "i", 0, 3), ("X // 2", "i", 0, (x.high or 9) // 2 + 1),
-            ("X + 1", "i", 0, (x.high or 9) + 1), ("X > 1", "b", 0, None), ('cast(X, "i64")', "i", 0, x.high), ("max(X, 2)", "i", 0, max(3, x.high or 9)),
-            ("X * X", "i", 0, (x.high or 9) ** 2), ("X - 3", "i", 0, None), ("X * -2", "i", 0, None), ("X // -2", "i", 0, None), ("X % -3", "i", 0, None),
-            ("-X", "i", 0, None), ("abs(X - 2)", "i", 0, None), ("sign(X - 1)", "i", 0, None), ("minimum(X, 1)", "i", 0, None), ("where(X > 1, X, -1)", "i", 0, None),
-            ("X ** 2", "i", 0, None), ('cast(X * 1.7 - 2.31, "i32")', "i", 0, None), ('cast(abs(X) % 100 * 0.43, "u8")', "i", 0, None), ("X // (X - 2)", "i", 0, None),
-            ("X % (X - 1)", "i", 0, None), ('cast(abs(X) % 200, "u8")', "i", 0, None), ("X != 1 and X > 0", "b", 0, None), ("one_hot(X % 5, 5)", "h", 0, 2),
+            ("X / 7", "f", (x.high or 9) / 7, None), ("X * 0.13", "f", (x.high or 9) * 0.13, None),
+            ("X % 3", "i", 0, 3), ("X // 2", "i", 0, (x.high or 9) // 2 + 1),
+            ("X + 1", "i", 0, (x.high or 9) + 1), ("X > 1", "b", 0, None),
+            ('cast(X, "i64")', "i", 0, x.high), ("max(X, 2)", "i", 0, max(3, x.high or 9)),
+            ("X * X", "i", 0, (x.high or 9) ** 2), ("X - 3", "i", 0, None),
+            ("X * -2", "i", 0, None), ("X // -2", "i", 0, None), ("X % -3", "i", 0, None),
+            ("-X", "i", 0, None), ("abs(X - 2)", "i", 0, None), ("sign(X - 1)", "i", 0, None),
+            ("minimum(X, 1)", "i", 0, None), ("where(X > 1, X, -1)", "i", 0, None),
+            ("X ** 2", "i", 0, None), ('cast(X * 1.7 - 2.31, "i32")', "i", 0, None),
+            ('cast(abs(X) % 100 * 0.43, "u8")', "i", 0, None), ("X // (X - 2)", "i", 0, None),
+            ("X % (X - 1)", "i", 0, None), ('cast(abs(X) % 200, "u8")', "i", 0, None),
+            ("X != 1 and X > 0", "b", 0, None), ("one_hot(X % 5, 5)", "h", 0, 2),
         ])
         if (high or 0) > 200:
             return
@@ -178,9 +204,14 @@ class Operators:
         if x is None:
             return
         a, d = self.axis(x)
-        text, cls, high = self.r.choice([("sum({}, dim = D)", "i", None), ("mean({}, dim = D)", "f", None), ("max({}, dim = D)", x.cls, x.high),
-                                         ("min({}, dim = D)", x.cls, x.high), ("argmax({}, dim = D)", "i", x.shape[a])][:5 if x.cls == "i" else 2])
-        self.add(text.replace("{}", x.name).replace("D", str(d)), x.shape[:a] + x.shape[a + 1:], cls, 10, high)
+        text, cls, high = self.r.choice([("sum({}, dim = D)", "i", None),
+                                         ("mean({}, dim = D)", "f", None),
+                                         ("max({}, dim = D)", x.cls, x.high),
+                                         ("min({}, dim = D)", x.cls, x.high),
+                                         ("argmax({}, dim = D)", "i",
+                                          x.shape[a])][:5 if x.cls == "i" else 2])
+        self.add(text.replace("{}", x.name).replace("D", str(d)), x.shape[:a] + x.shape[a + 1:],
+                 cls, 10, high)
 
     def reduce(self):
         x = self.some(rank=1)
@@ -192,11 +223,14 @@ class Operators:
         where = "none" if len(dims) == x.rank and self.chance(0.4) else where
         b = x.bound
         text, bound = self.r.choice([
-            ("sum({})", b * n), ("mean({})", b), ("mean({})", b), ("max({})", b), ("min({})", b), ("amax({})", b), ("amin({})", b),
-            ("norm({})", b * n ** 0.5), ("norm({}, p = 1)", b * n), ("var({}, unbiased = false)", b * b), ("sqrt(var({}, unbiased = false) + 0.1)", b),
+            ("sum({})", b * n), ("mean({})", b), ("mean({})", b), ("max({})", b), ("min({})", b),
+            ("amax({})", b), ("amin({})", b),
+            ("norm({})", b * n ** 0.5), ("norm({}, p = 1)", b * n),
+            ("var({}, unbiased = false)", b * b), ("sqrt(var({}, unbiased = false) + 0.1)", b),
         ])
         head, rest = text.split("{}")
-        text = f"{head}{x.name}, dim = {where}{', keepdim = true' if keep else ''}{rest}".replace("var(" + x.name + ",", "var(" + x.name + ",")
+        text = f"{head}{x.name}, dim = {where}{', keepdim = true' if keep else ''}{rest}".replace(
+            "var(" + x.name + ",", "var(" + x.name + ",")
         shape = [1 if i in dims else d for i, d in enumerate(x.shape) if keep or i not in dims]
         self.add(text, shape, "f", bound)
 
@@ -292,7 +326,9 @@ class Operators:
             shape[a] += lo + hi
             text = f"pad_dim({x.name}, {d}, {lo}, {hi})"
         elif kind == 9 and x.cls == "f":
-            y = self.some(test=lambda v: v.rank == x.rank and all(i == a or p == q for i, (p, q) in enumerate(zip(v.shape, s)))) or x
+            y = self.some(test=lambda v: v.rank == x.rank
+                          and all(i == a or p == q for i,
+                                  (p, q) in enumerate(zip(v.shape, s)))) or x
             shape = list(s)
             if self.chance(0.3) and y.shape == s and x.rank < 4:
                 shape.insert(a, 2)
@@ -312,14 +348,19 @@ class Operators:
     def gather(self):
         x = self.some(rank=1)
         a, d = self.axis(x)
-        index = self.some("i", test=lambda v: v.rank == x.rank and all(i == a or p <= q for i, (p, q) in enumerate(zip(v.shape, x.shape))))
+        index = self.some("i",
+                          test=lambda v: v.rank == x.rank
+                          and all(i == a or p <= q for i,
+                                  (p, q) in enumerate(zip(v.shape, x.shape))))
         if index is None:
             source = self.some("i")
             shape = [m if i != a else self.size() for i, m in enumerate(x.shape)]
             if source is None or product(shape) > self.most:
                 return
-            index = self.add(f"arange({product(shape)}) * 7 // 3 + max({source.name}, dim = none)", [product(shape)], "i", 0, 99999)
-            index = self.add(f"reshape({index.name}, {show(shape)}) % {x.shape[a]}", shape, "i", 0, x.shape[a])
+            index = self.add(f"arange({product(shape)}) * 7 // 3 + max({source.name}, dim = none)",
+                             [product(shape)], "i", 0, 99999)
+            index = self.add(f"reshape({index.name}, {show(shape)}) % {x.shape[a]}", shape, "i", 0,
+                             x.shape[a])
         elif (index.high or 99999) > x.shape[a]:
             index = self.add(f"{index.name} % {x.shape[a]}", index.shape, "i", 0, x.shape[a])
         self.add(f"gather({x.name}, {d}, {index.name})", index.shape, "f", x.bound)
@@ -328,7 +369,8 @@ class Operators:
 
     def parameter(self, shape):
         name = self.fresh("p")
-        init = self.r.choice(["normal(0, 0.5)", "uniform(-1, 1)", "ones", "0.3", "normal(std = 0.7)", "zeros", "xavier_uniform()", "kaiming_normal()"])
+        init = self.r.choice(["normal(0, 0.5)", "uniform(-1, 1)", "ones", "0.3",
+                              "normal(std = 0.7)", "zeros", "xavier_uniform()", "kaiming_normal()"])
         if len(shape) < 2 and "(" in init and "i" in init[:7] and init[0] in "xk":
             init = "normal()"
         self.layers.append(f"{name} = Param({show(shape)}, init = {init})")
@@ -339,9 +381,12 @@ class Operators:
     def matmul(self):
         x = self.some(rank=1)
         k = x.shape[-1]
-        y = self.some(rank=1, test=lambda v: v is not x and (v.shape[0] if v.rank == 1 else v.shape[-2]) == k and v.rank <= 4)
+        y = self.some(rank=1,
+                      test=lambda v: v is not x
+                      and (v.shape[0] if v.rank == 1 else v.shape[-2]) == k and v.rank <= 4)
         if y is None or self.chance(0.3):
-            batch = [d if self.chance(0.5) else 1 for d in x.shape[:-2]] if x.rank > 2 and self.chance(0.5) else []
+            batch = [d if self.chance(0.5) else 1
+                     for d in x.shape[:-2]] if x.rank > 2 and self.chance(0.5) else []
             y = self.parameter(batch + [k, self.size()])
         lead_x, lead_y = x.shape[:-2], y.shape[:-2]
         if not all(p == q or 1 in (p, q) for p, q in zip(reversed(lead_x), reversed(lead_y))):
@@ -352,7 +397,8 @@ class Operators:
         if product(shape) * k > self.work or product(shape) > self.most or len(shape) > 5:
             return
         scale = self.r.choice(["", f" / {k}"])
-        text = f"({x.name} @ {y.name}){scale}" if self.chance(0.7) else f"matmul({x.name}, {y.name}){scale}"
+        text = f"({x.name} @ {y.name}){scale}" if self.chance(
+            0.7) else f"matmul({x.name}, {y.name}){scale}"
         self.add(text, shape, "f", x.bound * y.bound * (1 if scale else k ** 0.5))
 
     def einsum(self):
@@ -378,7 +424,8 @@ class Operators:
         a, b = ((letters, x.name), ("".join(y_letters), y.name))
         if self.chance(0.5):
             a, b = b, a
-        self.add(f'einsum("{a[0]},{b[0]}->{"".join(out)}", {a[1]}, {b[1]}) / {k}', shape, "f", x.bound * y.bound)
+        self.add(f'einsum("{a[0]},{b[0]}->{"".join(out)}", {a[1]}, {b[1]}) / {k}', shape, "f",
+                 x.bound * y.bound)
 
     def linear(self):
         x = self.some(rank=1)
@@ -394,14 +441,18 @@ class Operators:
             self.layers.append(f"{name} = Linear({k}{bias})")
             bound = 1.5
             self.shared.append((name, x.shape[-1], k, bound))
-        self.add(self.r.choice([f"{name}({x.name})", f"{x.name} |> {name}", f"relu({name}({x.name}))"]), x.shape[:-1] + (k,), "f", min(x.bound * 1.5 + 1, 19))
+        self.add(self.r.choice([f"{name}({x.name})", f"{x.name} |> {name}",
+                                f"relu({name}({x.name}))"]), x.shape[:-1] + (k,), "f",
+                                min(x.bound * 1.5 + 1, 19))
 
     def layer(self):
         x = self.some(rank=1)
         kind = self.r.randrange(6)
         if kind == 0:
             n = self.r.randint(1, min(2, x.rank))
-            options = self.r.choice(["", f"{show(x.shape[-n:])}", "eps = 0.01", "elementwise_affine = false", f"{show(x.shape[-n:])}, bias = false"])
+            options = self.r.choice(["", f"{show(x.shape[-n:])}", "eps = 0.01",
+                                     "elementwise_affine = false",
+                                     f"{show(x.shape[-n:])}, bias = false"])
             return self.add_layer(f"LayerNorm({options})", "ln", x, x.shape, 4)
         if kind == 1:
             p = self.number_or_hyper("drop", self.r.choice([0, 0.2, 0.5]), "(0 .. 1)")
@@ -411,7 +462,8 @@ class Operators:
             if product(x.shape[:-1]) * max(k, m) > self.most:
                 return None
             act = self.r.choice(["ReLU()", "GELU()", "Tanh()", "Sigmoid()", 'GELU("tanh")'])
-            return self.add_layer(f"Sequential(Linear({k}), {act}, Linear({m}))", "seq", x, x.shape[:-1] + (m,), 5)
+            return self.add_layer(f"Sequential(Linear({k}), {act}, Linear({m}))", "seq", x,
+                                  x.shape[:-1] + (m,), 5)
         if kind == 3 and self.blocks:
             name, extra = self.r.choice(self.blocks)
             if product(x.shape) * 16 > self.work:
@@ -445,7 +497,8 @@ class Operators:
             p = self.parameter([])
             self.add(f"{x.name} * exp({p.name} / 4)", x.shape, "f", x.bound * 2)
         elif kind == 2:
-            self.add(f"{x.name} + 0.1 * {self.r.choice(['rand', 'randn'])}({show(x.shape)})", x.shape, "f", x.bound + 1)
+            self.add(f"{x.name} + 0.1 * {self.r.choice(['rand', 'randn'])}({show(x.shape)})",
+                     x.shape, "f", x.bound + 1)
         elif kind == 3 and x.rank:
             self.add(f"{x.name} * arange({x.shape[-1]}) / {x.shape[-1]}", x.shape, "f", x.bound)
         elif kind == 4 and x.rank:
@@ -456,4 +509,5 @@ class Operators:
             h = self.hyper("cut", 0.3, "(-1 .. 1)")
             self.add(f"where({x.name} > {h}, {x.name}, {h})", x.shape, "f", x.bound + 1)
         else:
-            self.add(f"{x.name} + zeros({show(x.shape)}) + full({show(x.shape[-1:])}, 0.5)", x.shape, "f", x.bound + 1)
+            self.add(f"{x.name} + zeros({show(x.shape)}) + full({show(x.shape[-1:])}, 0.5)",
+                     x.shape, "f", x.bound + 1)

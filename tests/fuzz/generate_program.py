@@ -16,13 +16,16 @@ class Program(Layers):
             self.blocks.append(("Res", lambda: str(self.r.choice([1, 3, 8, 13]))))
         if self.chance(0.4):
             self.heads.append(
-                "block Gate on (x: [..., d]) -> [..., d] {\n  scale = Param([d], init = ones)\n  a = Linear(d);  b = Linear(d, bias = false)\n"
+                "block Gate on (x: [..., d]) -> [..., d] {\n  scale = Param([d], init = ones)\n  "
+                "a = Linear(d);  b = Linear(d, bias = false)\n"
                 "  return scale * a(x) * sigmoid(b(x))\n}")
             self.blocks.append(("Gate", lambda: ""))
         if self.chance(0.3):
             self.heads.append(
-                "block Mix(heads = 1) on (x) {\n  n = shape(x)[-1]\n  q = Linear(n);  k = Linear(n)\n  y = reshape(x, [-1, n])\n"
-                "  s = softmax(q(y) @ transpose(k(y), 0, 1) / sqrt(n), dim = -1)\n  return reshape(s @ y, shape(x))\n}")
+                "block Mix(heads = 1) on (x) {\n  n = shape(x)[-1]\n  q = Linear(n);  k = "
+                "Linear(n)\n  y = reshape(x, [-1, n])\n"
+                "  s = softmax(q(y) @ transpose(k(y), 0, 1) / sqrt(n), dim = -1)\n  return "
+                "reshape(s @ y, shape(x))\n}")
             self.blocks.append(("Mix", lambda: ""))
 
     def make_inputs(self):
@@ -51,7 +54,8 @@ class Program(Layers):
 
     def head_vector(self, width):
         """[N, width], from a late value: a Linear over what is left of one sample."""
-        x = self.some(rank=1, test=lambda v: v.shape[0] == self.n and product(v.shape) * width < self.work)
+        x = self.some(rank=1,
+                      test=lambda v: v.shape[0] == self.n and product(v.shape) * width < self.work)
         if x is None:
             x = self.some(rank=2, test=lambda v: v.shape[0] == self.n)
             x = self.add(f"mean({x.name}, dim = {show(range(1, x.rank))})", [self.n], "f", x.bound)
@@ -83,7 +87,8 @@ class Program(Layers):
         if kind < 4:
             width = self.size()
             y = self.head_vector(width)
-            f = self.r.choice(["mse_loss", "l1_loss", "mse_loss", "smooth_l1_loss", "huber_loss", "soft_margin_loss"])
+            f = self.r.choice(["mse_loss", "l1_loss", "mse_loss", "smooth_l1_loss", "huber_loss",
+                               "soft_margin_loss"])
             if self.chance(0.2):
                 return f"{f}({y.name}, 0.5)"
             target = self.fresh("y")
@@ -91,19 +96,23 @@ class Program(Layers):
             reduction = self.r.choice(["", "", ', reduction = "sum"'])
             return f"{f}({y.name}, {target}{reduction}) / {width if reduction else 1}"
         x = self.some(rank=1)
-        return self.r.choice([f"mean(square({x.name}))", f"0.01 * sum(abs({x.name}))", f"mean({x.name} * {x.name}) ** 0.5", f"0.1 * mean({x.name})"])
+        return self.r.choice([f"mean(square({x.name}))", f"0.01 * sum(abs({x.name}))",
+                              f"mean({x.name} * {x.name}) ** 0.5", f"0.1 * mean({x.name})"])
 
     def leftovers(self):
-        """Most values that nothing reads go into the loss, so that they and their gradients are computed."""
+        """Most values that nothing reads go into the loss, so that they and their gradients are
+        computed."""
         text = "\n".join(self.body)
-        unread = [v for v in self.pool if v.name.startswith("t") and v.cls in "fb" and text.count(v.name) == 1 + text.count(v.name + "0")]
+        unread = [v for v in self.pool if v.name.startswith("t") and v.cls in "fb"
+                  and text.count(v.name) == 1 + text.count(v.name + "0")]
         keep = [v for v in unread if self.chance(0.7)][-6:]
         return [f"{self.r.choice(['0.3 * mean', '0.05 * sum', 'mean'])}({self.r.choice(['sin(3 * {})', 'square({} - 0.2)', '{} * 0.7'])})".replace("{}", v.name) for v in keep]
 
     def optimizer(self):
         r = self.r
         lr = self.hyper("lr", 0.01, "log(1e-4 .. 0.05)") if self.chance(0.8) else "0.01"
-        wd = self.number_or_hyper("wd", r.choice([0, 0.01]), "{0, 0.001, 0.1}") if self.chance(0.5) else "0"
+        wd = self.number_or_hyper("wd", r.choice([0, 0.01]),
+                                  "{0, 0.001, 0.1}") if self.chance(0.5) else "0"
         if self.chance(0.5):
             o = [f"lr = {lr}"]
             if self.chance(0.6):
@@ -115,8 +124,10 @@ class Program(Layers):
             o.append(f"weight_decay = {wd}")
             return f"SGD({', '.join(o)})"
         if self.chance(0.3):
-            other = r.choice(["Adadelta", "Adagrad", "RMSprop", "Adamax", "NAdam", "RAdam", "Lion", "LAMB"])
-            options = {"RMSprop": r.choice(["", ", momentum = 0.5", ", centered = true"]), "Adagrad": r.choice(["", ", lr_decay = 0.1"])}.get(other, "")
+            other = r.choice(["Adadelta", "Adagrad", "RMSprop", "Adamax", "NAdam", "RAdam", "Lion",
+                              "LAMB"])
+            options = {"RMSprop": r.choice(["", ", momentum = 0.5", ", centered = true"]),
+                       "Adagrad": r.choice(["", ", lr_decay = 0.1"])}.get(other, "")
             return f"{other}(lr = {lr}, weight_decay = {wd}{options})"
         b = f"({self.number_or_hyper('beta', 0.9, '(0.5 .. 0.95)')}, 0.99)"
         o = [f"lr = {lr}", f"betas = {b}", f"weight_decay = {wd}"]
@@ -129,10 +140,13 @@ class Program(Layers):
     def schedule(self):
         def one():
             return self.r.choice([
-                f"StepLR(step_size = {self.r.choice([1, 2, 3])}, gamma = {self.number_or_hyper('gamma', 0.5, '(0 .. 1)')})",
+                f"StepLR(step_size = {self.r.choice([1, 2, 3])}, gamma = "
+                f"{self.number_or_hyper('gamma', 0.5, '(0 .. 1)')})",
                 f"ExponentialLR(gamma = {self.number_or_hyper('gamma', 0.9, '(0.3 .. 1)')})",
                 "CosineAnnealingLR(T_max = 5)", "CosineAnnealingLR(T_max = 3, eta_min = 0.0001)",
-                "LinearLR(start_factor = 0.5, total_iters = 3)", "MultiStepLR([1, 2], 0.3)", "PolynomialLR(4, 2)", "CosineAnnealingWarmRestarts(2)", "ConstantLR(factor = 0.4, total_iters = 2)"])
+                "LinearLR(start_factor = 0.5, total_iters = 3)", "MultiStepLR([1, 2], 0.3)",
+                "PolynomialLR(4, 2)", "CosineAnnealingWarmRestarts(2)",
+                "ConstantLR(factor = 0.4, total_iters = 2)"])
         text = one()
         if self.chance(0.3):
             text = f"LinearLR(start_factor = 0.25, total_iters = 2) then {one()}"
@@ -149,7 +163,8 @@ class Program(Layers):
             c = self.number_or_hyper("clip", 0.5, "(0.01 .. 3)")
             lines.append(f"clip {self.r.choice(['norm', 'value'])}({c})")
         if self.chance(0.15):
-            lines.append('freeze "head*.bias"' if "head" in " ".join(self.layers) else 'freeze "none.*"')
+            lines.append('freeze "head*.bias"' if "head" in " ".join(self.layers)
+                         else 'freeze "none.*"')
         if self.chance(0.2):
             lines.append('no_decay "*.bias", "head*"')
         if self.chance(0.2):
@@ -169,10 +184,14 @@ class Program(Layers):
         self.make_blocks()
         self.make_inputs()
         operators = [
-            (self.unary, 12), (self.binary, 12), (self.compare, 3), (self.boolean, 1), (self.use_bool, 3), (self.use_int, 5), (self.reduce_whole, 2), (self.reduce, 8), (self.argmax, 2),
-            (self.softmax, 4), (self.view, 14), (self.gather, 3), (self.matmul, 8), (self.einsum, 5), (self.linear, 8), (self.layer, 8), (self.scalars, 5)]
+            (self.unary, 12), (self.binary, 12), (self.compare, 3), (self.boolean, 1),
+            (self.use_bool, 3), (self.use_int, 5), (self.reduce_whole, 2), (self.reduce, 8),
+            (self.argmax, 2),
+            (self.softmax, 4), (self.view, 14), (self.gather, 3), (self.matmul, 8),
+            (self.einsum, 5), (self.linear, 8), (self.layer, 8), (self.scalars, 5)]
         if self.chance(0.5):
-            operators += [(self.activation, 8), (self.along_axis, 5), (self.convolution, 8), (self.pooling, 5), (self.norm_layer, 6), (self.embedding, 4),
+            operators += [(self.activation, 8), (self.along_axis, 5), (self.convolution, 8),
+                          (self.pooling, 5), (self.norm_layer, 6), (self.embedding, 4),
                           (self.recurrent, 2), (self.attention, 2)]
         made, weight = zip(*operators)
         for _ in range(self.r.choice([1, 3, 6] if self.large else [1, 3, 6, 10, 15, 22, 30])):
@@ -187,14 +206,18 @@ class Program(Layers):
         train = self.train()
         outputs = self.outputs()
         lines = ["hdl 1", f"# precision: {self.precision}"] + self.hypers + self.heads
-        model = self.inputs + self.layers + self.body + ["loss " + " + ".join(losses)] + self.metrics + outputs
-        lines += ["model M {"] + ["  " + l for l in model] + ["}", "train M {"] + ["  " + l for l in train] + ["}"]
+        model = self.inputs + self.layers + self.body + ["loss "
+                                                         + " + ".join(losses)] + self.metrics + outputs
+        lines += ["model M {"] + ["  " + l for l in model] + ["}",
+                                                              "train M {"] + ["  " + l for l in train] + ["}"]
         used = "\n".join(self.body + lines)
         return "\n".join(l for l in lines if not self.unused_layer(l, used)) + "\n"
 
     @staticmethod
     def unused_layer(line, text):
-        """Layers that nothing calls are errors: the value that would have called them was not made."""
+        """Layers that nothing calls are errors: the value that would have called them was not
+        made."""
         name = line.strip().split(" ")[0]
-        return " = " in line and name.startswith(("p", "fc", "head")) and text.count(name + " = ") and not any(
+        return " = " in line and name.startswith(("p", "fc",
+                                                  "head")) and text.count(name + " = ") and not any(
             name in l and not l.strip().startswith(name + " = ") for l in text.split("\n"))

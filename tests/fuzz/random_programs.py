@@ -1,15 +1,19 @@
 """Writes random valid .hdl programs and checks what must hold of each.
 
-    random_programs.py --bin BUILD/bin --count N --seed S     programs S, S + 1, ...; exit 0 if all hold
+    random_programs.py --bin BUILD/bin --count N --seed S     programs S, S + 1, ...; exit 0 if all
+                                                              hold
     random_programs.py --seed S --print                       one program's text
 
 Program number S is the same for ever (random.Random(S)).  For each one:
 
   compiles     at -O0 and -O2, for 1, 2 and 5 models
-  exactness    every slot of every array, with 1 and 3 threads, holds the same bits as its B = 1 run: fuzz_run_fused
-  numbers      what is computed is what the graph says, by the reference interpreter: fuzz_against_ref
+  exactness    every slot of every array, with 1 and 3 threads, holds the same bits as its B = 1
+               run: fuzz_run_fused
+  numbers      what is computed is what the graph says, by the reference interpreter:
+               fuzz_against_ref
   the same     every eighth program gives the same file when it is compiled again
-  round trips  --emit=ir, grad and fused read back to the same bytes; --emit=hdl means the same graph
+  round trips  --emit=ir, grad and fused read back to the same bytes; --emit=hdl means the same
+               graph
 
 A program that fails is kept in --keep DIR and shrunk line by line with --shrink."""
 import argparse
@@ -38,12 +42,14 @@ class Checker:
 
     def run(self, kind, command, limit=120):
         try:
-            p = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=limit, check=False)
+            p = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                               timeout=limit, check=False)
         except subprocess.TimeoutExpired:
             raise Failure(kind + ": too slow", " ".join(command)) from None
         if p.returncode != 0:
             what = "internal" if p.returncode == 70 else f"signal {-p.returncode}" if p.returncode < 0 else f"exit {p.returncode}"
-            raise Failure(f"{kind}: {what}", " ".join(command) + "\n" + p.stdout.decode(errors="replace")[-4000:])
+            raise Failure(f"{kind}: {what}",
+                          " ".join(command) + "\n" + p.stdout.decode(errors="replace")[-4000:])
         return p.stdout
 
     def hftac(self, kind, *args):
@@ -52,7 +58,8 @@ class Checker:
     def same(self, kind, a, b):
         with open(a, "rb") as f, open(b, "rb") as g:
             if f.read() != g.read():
-                diff = subprocess.run(["diff", a, b], stdout=subprocess.PIPE, check=False).stdout.decode(errors="replace")
+                diff = subprocess.run(["diff", a, b], stdout=subprocess.PIPE,
+                                      check=False).stdout.decode(errors="replace")
                 raise Failure(kind, diff[:3000])
 
     def round_trips(self, source, precision):
@@ -79,18 +86,24 @@ class Checker:
         precision = "--precision=fp64" if "# precision: fp64" in text else "--precision=fp32"
         if not kind.startswith(("compile: ", "run", "numbers")):
             self.round_trips(source, precision)
-        arrays = [("one.so", 1, "-O2", 1)] + [("five.so", 5, "-O2", 3), ("zero.so", 1 if self.quick else 2, "-O0", 1)]
+        arrays = [("one.so", 1, "-O2", 1)] + [("five.so", 5, "-O2", 3),
+                                              ("zero.so", 1 if self.quick else 2, "-O0", 1)]
         for name, models, level, _ in arrays:
-            self.hftac("compile", precision, "-B", str(models), level, "-o", self.path(name), source)
+            self.hftac("compile", precision, "-B", str(models), level, "-o", self.path(name),
+                       source)
         if seed % 8 == 0 or kind.startswith("not the same"):
             self.reproducible(source, precision)
         runs = [f"{self.path(name)}:{threads}" for name, _, _, threads in arrays]
         if not kind.startswith("numbers"):
-            self.run("run", [os.path.join(self.bin, "fuzz_run_fused"), str(seed), "3", *runs, f"{self.path('five.so')}:1"])
+            self.run("run",
+                     [os.path.join(self.bin, "fuzz_run_fused"), str(seed), "3", *runs,
+                      f"{self.path('five.so')}:1"])
         hir = self.path("case.hir")
         with open(hir, "wb") as f:
-            f.write(self.hftac("dump", precision, "--emit=ir", "--dump-after=mask_batch", "-o", os.path.join(os.path.dirname(source) or ".", "unused.hir"), source))
-        self.run("numbers", [os.path.join(self.bin, "fuzz_against_ref"), hir, self.path("five.so"), str(seed)])
+            f.write(self.hftac("dump", precision, "--emit=ir", "--dump-after=mask_batch", "-o",
+                               os.path.join(os.path.dirname(source) or ".", "unused.hir"), source))
+        self.run("numbers",
+                 [os.path.join(self.bin, "fuzz_against_ref"), hir, self.path("five.so"), str(seed)])
 
     def failure(self, text, seed, kind=""):
         try:
@@ -103,14 +116,17 @@ class Checker:
 def without_terms(lines):
     """The program with one term of a sum in a line taken out, for each such term."""
     for i, line in enumerate(lines):
-        head, equals, rest = line.partition("loss ") if line.startswith("  loss ") else line.partition(" = ")
+        head, equals, rest = line.partition("loss ") if line.startswith(
+            "  loss ") else line.partition(" = ")
         terms = rest.split(" + ")
         for k in range(len(terms) if len(terms) > 1 else 0):
-            yield lines[:i] + [head + equals + " + ".join(terms[:k] + terms[k + 1:])] + lines[i + 1:]
+            yield lines[:i] + [head + equals
+                               + " + ".join(terms[:k] + terms[k + 1:])] + lines[i + 1:]
 
 
 def shrink(checker, text, seed, kind, limit):
-    """Takes out lines and terms, many at once first, as long as the program fails in the same way."""
+    """Takes out lines and terms, many at once first, as long as the program fails in the same
+    way."""
     end = time.time() + limit
 
     def fails(lines):
@@ -154,7 +170,8 @@ def main():
     a.add_argument("--seed", type=int, default=1)
     a.add_argument("--count", type=int, default=1)
     a.add_argument("--keep", help="directory for programs that fail")
-    a.add_argument("--shrink", type=float, default=0, metavar="SECONDS", help="time to shrink a failure")
+    a.add_argument("--shrink", type=float, default=0, metavar="SECONDS",
+                   help="time to shrink a failure")
     a.add_argument("--print", action="store_true")
     a.add_argument("--quick", action="store_true")
     a.add_argument("--verbose", action="store_true")

@@ -1,8 +1,10 @@
 #!/usr/bin/env bash
-# code.sh BIN DATA: what is emitted for sums, and that a whole network's bits do not depend on the processor.
+# code.sh BIN DATA: what is emitted for sums, and that a whole network's bits do not depend on the
+# processor.
 #
-# Loops over long axes cost what a simple loop would: one addition for each vector that is read, in accumulators that stay in registers.
-# No approximate reciprocals.  Files saved after an epoch are the same bytes for x86-64-v3 with -O2 and v4 with -O3.
+# Loops over long axes cost what a simple loop would: one addition for each vector that is read, in
+# accumulators that stay in registers. No approximate reciprocals.  Files saved after an epoch are
+# the same bytes for x86-64-v3 with -O2 and v4 with -O3.
 set -u
 bin=$1 data=$2 here=$(cd "$(dirname "$0")" && pwd)
 work=$(mktemp -d) && cd "$work" || exit 2
@@ -32,12 +34,14 @@ done
 
 # ---- inner loops ----
 declare -A register=([v3]=ymm [v4]=zmm) lanes=([v3]=8 [v4]=16)
-# Each round of the loop adds 4 items; a simple loop would have 4 instructions more for each vector, this may have 2.
+# Each round of the loop adds 4 items; a simple loop would have 4 instructions more for each vector,
+# this may have 2.
 cheap() { # FILE MARCH INNER SQUARE
     local reads=0 adds=0 products=0 accumulators=0 stores=0 other=0
     eval "$(awk -v width="%${register[$2]}" -f "$here/piece.awk" "$1")"
     local vectors=$((4 * ($3 ? 16 / lanes[$2] : 1)))
-    if [ $reads = $vectors ] && [ $adds = $vectors ] && [ $accumulators = $vectors ] && [ $stores = 0 ] &&
+    if [ $reads = $vectors ] && [ $adds = $vectors ] && [ $accumulators = $vectors ] &&
+        [ $stores = 0 ] &&
         [ $products = $(($4 * vectors)) ] && [ $other -le $((2 * vectors)) ]; then
         return 0
     fi
@@ -45,9 +49,11 @@ cheap() { # FILE MARCH INNER SQUARE
     return 1
 }
 for march in v3 v4; do
-    for sum in '1 0 sum(x, 1)' '0 0 sum(x, 0)' '1 0 sum(x)' '1 1 sum(x * x, 1)' '0 1 sum(x * x, 0)'; do
+    for sum in '1 0 sum(x, 1)' '0 0 sum(x, 0)' '1 0 sum(x)' '1 1 sum(x * x, 1)' \
+        '0 1 sum(x * x, 0)'; do
         read -r inner square text <<< "$sum"
-        printf 'hdl 1\nmodel Case {\n  input x : f32[1000, 1000]\n  output s = %s\n}\n' "$text" > case.hdl
+        printf 'hdl 1\nmodel Case {\n  input x : f32[1000, 1000]\n  output s = %s\n}\n' "$text" > \
+            case.hdl
         check "$text, $march" hftac case.hdl --emit=asm -march=x86-64-$march -o case.s
         check "the loop of $text, $march" cheap case.s $march $inner $square
     done
@@ -57,16 +63,19 @@ done
 has() { grep -qw "$1" /proc/cpuinfo; }
 runs_v4() { has avx512f && has avx512dq && has avx512cd && has avx512bw && has avx512vl; }
 train() { # NAME
-    check "train $1" "$bin/hftrun" -q "$1.so" --train "$data/digits-train.safetensors" --predict "$1.out" \
+    check "train $1" "$bin/hftrun" -q "$1.so" --train "$data/digits-train.safetensors" --predict \
+        "$1.out" \
         --hyper lr=1e-3,3e-3 --seed 3 --threads 1 --save "$1" --json > "$1.json"
 }
 same() { # NAME NAME
-    cmp "$1/model-000.safetensors" "$2/model-000.safetensors" && cmp "$1/model-001.safetensors" "$2/model-001.safetensors" &&
+    cmp "$1/model-000.safetensors" "$2/model-000.safetensors" &&
+        cmp "$1/model-001.safetensors" "$2/model-001.safetensors" &&
         cmp "$1.out" "$2.out" && cmp "$1.json" "$2.json"
 }
 differ() { [ -s "$1" ] && ! cmp -s "$1" "$2"; }
 train network-v3
-check "two models are trained, and differ" differ network-v3/model-000.safetensors network-v3/model-001.safetensors
+check "two models are trained, and differ" differ network-v3/model-000.safetensors \
+    network-v3/model-001.safetensors
 if runs_v4; then
     train network-v4
     check "v3 and v4 have the same bits" same network-v3 network-v4

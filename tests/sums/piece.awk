@@ -1,6 +1,7 @@
-# Of x86 assembly: the straight piece of code (between labels and jumps) that reads most whole vectors from memory other than the stack,
-# the inner loop of a kernel: what it reads, adds, multiplies and stores, in how many accumulators it adds, and how much else it does.
-# width is the name of a whole vector's register: %ymm or %zmm.
+# Of x86 assembly: the straight piece of code (between labels and jumps) that reads most whole
+# vectors from memory other than the stack, the inner loop of a kernel: what it reads, adds,
+# multiplies and stores, in how many accumulators it adds, and how much else it does. width is the
+# name of a whole vector's register: %ymm or %zmm.
 function finish() {
   if (reads > best) {
     best = reads

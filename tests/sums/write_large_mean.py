@@ -1,10 +1,12 @@
-"""Writes large-mean.safetensors for check_large_mean.c: normalisations of values whose mean is far above their deviations.
+"""Writes large-mean.safetensors for check_large_mean.c: normalisations of values whose mean is far
+above their deviations.
 
 Usage: python3 tests/sums/write_large_mean.py tests/sums/large-mean.safetensors
 
-Tensors: NAME/x and NAME/w (the loss is sum(y w)), NAME/before:weight ... (what the layer holds) in float32; PyTorch's results from them in
-float64: NAME/y, NAME/g:x, NAME/g:weight ..., NAME/after:running_mean ....  Metadata: cases, JSON [{name, text}]; errors, JSON {tensor:
-||float32 - float64|| / ||float64|| of PyTorch}; torch, its version.
+Tensors: NAME/x and NAME/w (the loss is sum(y w)), NAME/before:weight ... (what the layer holds) in
+float32; PyTorch's results from them in float64: NAME/y, NAME/g:x, NAME/g:weight ...,
+NAME/after:running_mean ....  Metadata: cases, JSON [{name, text}]; errors, JSON {tensor: ||float32
+- float64|| / ||float64|| of PyTorch}; torch, its version.
 """
 import copy
 import json
@@ -27,7 +29,8 @@ def rows(*shape):
 
 
 def module_of(make, x):
-    """The layer in float32, and all that it holds by name; a frozen one has the statistics of other samples."""
+    """The layer in float32, and all that it holds by name; a frozen one has the statistics of other
+    samples."""
     layer, frozen = make()
     with torch.no_grad():
         for p in layer.parameters():
@@ -48,7 +51,8 @@ def results(run, layer, x, w, dtype):
     out = {"y": y.detach(), "g:x": x.grad}
     if layer:
         out |= {f"g:{n}": p.grad for n, p in layer.named_parameters()}
-        out |= {f"after:{n}": b for n, b in layer.named_buffers() if b.is_floating_point() and layer.training}
+        out |= {f"after:{n}": b for n,
+                b in layer.named_buffers() if b.is_floating_point() and layer.training}
     return out
 
 
@@ -57,10 +61,13 @@ CASES = [
     ("bn1", "BatchNorm1d()", lambda: (N.BatchNorm1d(4), False), None, channels, (64, 4)),
     ("bn1l", "BatchNorm1d()", lambda: (N.BatchNorm1d(4), False), None, channels, (16, 4, 10)),
     ("bn2", "BatchNorm2d()", lambda: (N.BatchNorm2d(4), False), None, channels, (8, 4, 6, 6)),
-    ("frozen", "BatchNorm2d(frozen = true)", lambda: (N.BatchNorm2d(4), True), None, channels, (8, 4, 3, 3)),
+    ("frozen", "BatchNorm2d(frozen = true)", lambda: (N.BatchNorm2d(4), True), None, channels,
+     (8, 4, 3, 3)),
     ("layer", "LayerNorm()", lambda: (N.LayerNorm(32), False), None, rows, (16, 32)),
     ("group", "GroupNorm(2)", lambda: (N.GroupNorm(2, 4), False), None, rows, (4, 4, 6, 6)),
-    ("inst", "InstanceNorm2d(affine = true, track_running_stats = true)", lambda: (N.InstanceNorm2d(4, affine=True, track_running_stats=True), False), None, channels, (4, 4, 6, 6)),
+    ("inst", "InstanceNorm2d(affine = true, track_running_stats = true)",
+     lambda: (N.InstanceNorm2d(4, affine=True, track_running_stats=True), False), None, channels,
+     (4, 4, 6, 6)),
     ("var0", "var(@x, 0)", None, lambda x: x.var(0), channels, (64, 4)),
     ("std1", "std(@x, -1)", None, lambda x: x.std(-1), rows, (16, 32)),
     ("var", "var(@x)", None, lambda x: x.var(), rows, (1000,)),
@@ -75,11 +82,13 @@ for name, text, module, run, values, shape in CASES:
     layer, held = module_of(module, x) if module else (None, {})
     w = torch.randn(results(run, layer, x, torch.ones(()), torch.float64)["y"].shape)
     exact, single = (results(run, layer, x, w, t) for t in (torch.float64, torch.float32))
-    tensors |= {f"{name}/x": x, f"{name}/w": w} | {f"{name}/before:{k}": v.clone() for k, v in held.items()}
+    tensors |= {f"{name}/x": x, f"{name}/w": w} | {f"{name}/before:{k}": v.clone() for k,
+                                                   v in held.items()}
     for key, v in exact.items():
         tensors[f"{name}/{key}"] = v.clone()
         errors[f"{name}/{key}"] = float((single[key].double() - v).norm() / v.norm())
     cases.append({"name": name, "text": text})
 for key, e in errors.items():
     print(f"{key:25} {e:.2e}")
-save_file(tensors, sys.argv[1], {"cases": json.dumps(cases), "errors": json.dumps(errors), "torch": torch.__version__})
+save_file(tensors, sys.argv[1],
+          {"cases": json.dumps(cases), "errors": json.dumps(errors), "torch": torch.__version__})

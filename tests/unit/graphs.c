@@ -1,3 +1,5 @@
+/* Small modules for the unit tests of passes; see graphs.h.  Modules are built with ir/build.h, and
+ * evaluated by the plain loops of ref.c. */
 #include "tests/unit/graphs.h"
 
 #include <math.h>

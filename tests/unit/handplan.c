@@ -1,4 +1,4 @@
-/* See handplan.h. */
+/* A plan made without the compiler's passes, for the unit test of codegen; see handplan.h. */
 #include "tests/unit/handplan.h"
 #include "ir/run_value.h"
 

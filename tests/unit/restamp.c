@@ -1,3 +1,5 @@
+/* Finds the note of a model.so, sets the hash in it to zero, hashes the whole file, and writes the
+ * hash into the note; see restamp.h. */
 #include "tests/unit/restamp.h"
 
 #include <string.h>
