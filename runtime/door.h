@@ -14,7 +14,8 @@ void hft_float_leave(const FloatMode *caller);
 
 /* From here to the end of the function, on every way out.  Functions that call back have none:
  * what they call has. */
-#define HFT_STANDARD_FLOAT_MODE \
-    const FloatMode mode_of_caller __attribute__((cleanup(hft_float_leave))) = hft_float_enter()
+#define HFT_STANDARD_FLOAT_MODE                                                        \
+    const FloatMode mode_of_caller __attribute__((cleanup(hft_float_leave), unused)) = \
+        hft_float_enter()
 
 #endif

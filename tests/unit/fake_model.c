@@ -442,7 +442,7 @@ __attribute__((visibility("hidden"), section(".rodata.fake"), aligned(64))) cons
                 },
             .steps = {RUN(MODELS, F_INIT),
                       RUN(SHARED, F_SHARED),
-                      {HFTAC_STEP_BARRIER},
+                      {.kind = HFTAC_STEP_BARRIER},
                       RUN(MODELS, F_TRAIN),
                       RUN(MODELS, F_EVAL),
                       RUN(MODELS, F_EVAL_END),
