@@ -56,7 +56,8 @@ typedef struct ScalarInfo {
 } ScalarInfo;
 
 static const ScalarInfo scalars[] = {
-#define SCALAR(NAME, arity_, cost_) {.text = #NAME, .arity = arity_, .cost = cost_},
+#define SCALAR(NAME, text_, in, attrs, shape, grad, cost_) \
+    {.text = #NAME, .arity = in, .cost = cost_},
 #include "ir/scalars.def"
 };
 

@@ -18,7 +18,7 @@ typedef enum OpKind {
 } OpKind;
 
 typedef enum ScalarFn {
-#define SCALAR(NAME, arity, cost) SC_##NAME,
+#define SCALAR(NAME, text, in, attrs, shape, grad, cost) SC_##NAME,
 #include "ir/scalars.def"
     SC_COUNT
 } ScalarFn;

@@ -135,7 +135,6 @@ REAL(SIGMOID, 1 / (1 + exp(-a)))
 REAL(RELU, a < 0 ? 0 : a) /* keeps NaN */
 REAL(ISFINITE, isfinite(a))
 REAL(CAST, a) /* scalar_cast does it */
-REAL(IDENTITY, a)
 
 INT(ADD, (int64_t)((uint64_t)a + (uint64_t)b))
 INT(SUB, (int64_t)((uint64_t)a - (uint64_t)b))
@@ -153,7 +152,7 @@ INT(ABS, a < 0 ? (int64_t)(0 - (uint64_t)a) : a)
 
 /* Of reals; of any element type where `of_integers` has nothing. */
 static RealEval *const of_reals[] = {
-#define SCALAR(NAME, arity, cost) [SC_##NAME] = real_##NAME,
+#define SCALAR(NAME, text, in, attrs, shape, grad, cost) [SC_##NAME] = real_##NAME,
 #include "ir/scalars.def"
 };
 

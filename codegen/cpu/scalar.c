@@ -421,7 +421,6 @@ static const ScalarRow rows[SC_COUNT] = {
     [SC_RELU] = {real_relu, int_relu},
     [SC_ISFINITE] = {real_isfinite, int_isfinite},
     [SC_CAST] = {any_cast, any_cast},
-    [SC_IDENTITY] = {any_identity, any_identity},
 };
 
 LLVMValueRef scalar_emit(LLVMBuilderRef b, ScalarFn fn, DType from, DType to,

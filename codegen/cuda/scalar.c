@@ -41,7 +41,6 @@ static const char *const forms[SC_COUNT] = {
     [SC_RELU] = "hf_relu($0)",
     [SC_ISFINITE] = "hf_finite($0)",
     [SC_CAST] = "hf_cast<$t>($0)",
-    [SC_IDENTITY] = "$0",
 };
 
 const char *cuda_scalar(Arena *a, ScalarFn f, DType result, const char *const *x)

@@ -221,8 +221,6 @@ static double scalar(const Node *n, DType t, const double *x)
         return isfinite(x[0]) != 0;
     case SC_CAST:
         return to_type(n->type.dtype, x[0]);
-    case SC_IDENTITY:
-        return x[0];
     case SC_COUNT:
         break;
     }

@@ -540,12 +540,14 @@ static void run_case(const Case *c)
     lab_close(&l);
 }
 
+/* Scalar functions have their cases in tests/check/check_grad_rows.c, which asks for one of each. */
 static void check_coverage(void)
 {
     for (int op = 0; op < OP_COUNT_; op++) {
         const OpInfo *info = op_info((OpCode)op);
         const bool differentiable = strcmp(info->grad, "none") && strcmp(info->grad, "missing");
-        CHECK(!differentiable || covered[op], "no case has %s", info->text);
+        CHECK(!differentiable || covered[op] || info->kind == KIND_EXPR, "no case has %s",
+              info->text);
     }
 }
 
