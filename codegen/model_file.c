@@ -295,7 +295,7 @@ static uint32_t put_place(Writer *w, const Buffer *b, int address)
                                             .step = b->step}
                              : whole_place(b, address);
     if (b->base)
-        row.turn = b->turn ? put_place(w, b->turn, address) : row.base;
+        row.odd_base = b->odd_base ? put_place(w, b->odd_base, address) : row.base;
     const uint32_t at = put(w, HFTAC_SECTION_PLACES, &row, sizeof row);
     map_set(w->place_numbers, b, (int)at);
     return at;

@@ -9,7 +9,7 @@
 
 bool buffer_is_planned(const Buffer *b)
 {
-    return !b->given && (b->space == BUF_SCRATCH || b->space == BUF_SHARED);
+    return !b->outside && (b->space == BUF_SCRATCH || b->space == BUF_SHARED);
 }
 
 /* ---- which nodes does a kernel compute ---- */
@@ -45,38 +45,44 @@ const Buffer *kernel_operand(IndexSpace *s, const EntryPlan *e, const Kernel *k,
     return affine_strides(at, n->type.shape.rank, var, stride, offset) ? b : NULL;
 }
 
-/* Marks 1: computed, 2: loaded. */
-static void mark(const EntryPlan *e, const Kernel *k, const Node *n, unsigned char *marks)
+/* What a kernel has to do with a node. */
+typedef enum Part {
+    PART_NONE,
+    PART_COMPUTED,
+    PART_LOADED
+} Part;
+
+static void find_parts(const EntryPlan *e, const Kernel *k, const Node *n, unsigned char *part)
 {
-    if (marks[n->id])
+    if (part[n->id] != PART_NONE)
         return;
-    marks[n->id] = kernel_read(e, k, n) ? 2 : 1;
+    part[n->id] = kernel_read(e, k, n) ? PART_LOADED : PART_COMPUTED;
     /* What a loop carries at first is where it wants it already. */
     for (int i = node_is_loop(n) ? (int)n->attrs.loop.carried : 0;
-         i < n->n_in && marks[n->id] == 1; i++)
-        mark(e, k, n->in[i], marks);
+         i < n->n_in && part[n->id] == PART_COMPUTED; i++)
+        find_parts(e, k, n->in[i], part);
 }
 
-static Node **marked(const EntryPlan *e, const Kernel *k, int what, Arena *a, int *n)
+static Node **nodes_of(const EntryPlan *e, const Kernel *k, Part wanted, Arena *a, int *n)
 {
     const size_t size = (size_t)e->graph->n_nodes + 1;
-    unsigned char *marks = arena_alloc(a, size);
+    unsigned char *part = arena_alloc(a, size);
     for (int i = 0; i < k->n_stores; i++)
-        mark(e, k, k->stores[i].value, marks);
+        find_parts(e, k, k->stores[i].value, part);
     int count = 0;
     for (int i = 0; i < e->graph->n_nodes; i++)
-        count += marks[i] == what;
+        count += part[i] == wanted;
     Node **nodes = arena_array(a, (size_t)count + 1, sizeof *nodes);
     *n = 0;
     for (int i = 0; i < e->graph->n_nodes; i++)
-        if (marks[i] == what)
+        if (part[i] == wanted)
             nodes[(*n)++] = e->graph->nodes[i];
     return nodes;
 }
 
 Node **kernel_body(const EntryPlan *e, const Kernel *k, Arena *a, int *n)
 {
-    return marked(e, k, 1, a, n);
+    return nodes_of(e, k, PART_COMPUTED, a, n);
 }
 
 /* ---- text ---- */
@@ -114,7 +120,7 @@ static void print_buffer(Text *out, const Buffer *b, bool places)
     text_add(out, space_text[b->space]);
     if (has_name(b->space))
         text_printf(out, " \"%s\"", b->name);
-    if (places && b->given)
+    if (places && b->outside)
         text_add(out, " outside");
     else if (places && has_offset(b->space))
         text_printf(out, " at %lld", (long long)b->offset);
@@ -133,7 +139,7 @@ static void print_buffer(Text *out, const Buffer *b, bool places)
 static void print_loads(Text *out, const EntryPlan *e, const Kernel *k, Arena *a)
 {
     int n;
-    Node **nodes = marked(e, k, 2, a, &n);
+    Node **nodes = nodes_of(e, k, PART_LOADED, a, &n);
     for (int i = 0; i < n; i++) {
         text_printf(out, "      load %%%s <- ", nodes[i]->name);
         print_buffer(out, e->buffer[nodes[i]->id], true);
@@ -177,9 +183,9 @@ static void print_given(Text *out, const char *what, const char *name, const Buf
 {
     text_printf(out, "      %s %%%s = ", what, name);
     print_place(out, b->base);
-    if (b->turn) {
+    if (b->odd_base) {
         text_add(out, " or ");
-        print_place(out, b->turn);
+        print_place(out, b->odd_base);
     }
     text_printf(out, " + %lld", (long long)b->shift);
     if (b->step)
@@ -368,7 +374,7 @@ static int max_places(const EntryPlan *e)
 {
     int n = 0;
     for (int k = 0; k < e->n_kernels; k++)
-        n += e->kernels[k].n_stores + (e->kernels[k].loop ? e->kernels[k].loop->n_own : 0);
+        n += e->kernels[k].n_stores + (e->kernels[k].loop ? e->kernels[k].loop->n_held : 0);
     return n;
 }
 
@@ -383,8 +389,8 @@ static int collect_places(const EntryPlan *e, const Buffer **list)
                 n = list_once(list, n, b);
         }
     for (int k = 0; k < e->n_kernels; k++)
-        for (int i = 0; e->kernels[k].loop && i < e->kernels[k].loop->n_own; i++)
-            n = list_once(list, n, e->kernels[k].loop->own[i]);
+        for (int i = 0; e->kernels[k].loop && i < e->kernels[k].loop->n_held; i++)
+            n = list_once(list, n, e->kernels[k].loop->held[i]);
     return n;
 }
 

@@ -34,7 +34,7 @@ typedef enum BufferSpace {
  *
  * base: not a place of its own but a part of that one, which an entry further out has: in round s
  * of the loop that is `depth` loops deep it begins at base + shift + s * step, or, in odd rounds
- * and if there is one, at turn + shift + s * step. */
+ * and if there is one, at odd_base + shift + s * step. */
 typedef struct Buffer Buffer;
 struct Buffer {
     const char *name;
@@ -56,12 +56,12 @@ struct Buffer {
     int first, last;
     /* CONST: the node that has the values. */
     const Node *constant;
-    Buffer *base, *turn;
+    Buffer *base, *odd_base;
     /* In bytes. */
     int64_t shift, step;
     int depth;
     /* Is it memory of an entry further out than the one whose kernels read or write it? */
-    bool given;
+    bool outside;
 };
 
 typedef enum KernelKind {
@@ -106,8 +106,8 @@ typedef struct LoopPlan {
      * round. */
     Buffer *(*place)[2];
     /* of the entry around: memory that is in use as long as the loop runs */
-    Buffer **own;
-    int n_own, cap_own;
+    Buffer **held;
+    int n_held, cap_held;
 } LoopPlan;
 
 typedef struct Kernel {

@@ -326,10 +326,10 @@ enum {
 
 /* In bytes: that memory + offset + b * model_bytes for model b.  PART: in round s of the loop
  * that is `depth` loops deep (1: the outermost) place number `base`, or in odd rounds number
- * `turn` if it is another one, + offset + s * step.  Both stand in front of the part. */
+ * `odd_base` if it is another one, + offset + s * step.  Both stand in front of the part. */
 typedef struct HftacPlace {
     uint32_t space, index;
-    uint32_t base, turn, depth, reserved;
+    uint32_t base, odd_base, depth, reserved;
     int64_t offset, model_bytes, step;
 } HftacPlace;
 

@@ -22,7 +22,7 @@ int64_t tile_row_offset(const Contract *x, const Tile *t, int r, int l)
     return rest % t->rows[l];
 }
 
-/* Steps per turn of the loop: about as much code for each tile, preferably without a rest. */
+/* Steps per group of the loop: about as much code for each tile, preferably without a rest. */
 static int64_t choose_unroll(const Tile *t, int64_t count)
 {
     int64_t most = STEP_BUDGET / (t->n_rows * t->n_vectors);
@@ -138,14 +138,14 @@ static void emit_steps(Contract *x, Tile *t, int64_t count)
 static void emit_chain(Contract *x, Tile *t, const Affine *start, int64_t count)
 {
     const int last = x->c.n_out + x->c.n_sum - 1;
-    const int64_t unroll = choose_unroll(t, count), turns = count / unroll;
-    const Affine turn = emit_loop_begin(x->e, turns);
-    const Affine steps = affine_scale(&turn, unroll);
+    const int64_t unroll = choose_unroll(t, count), groups = count / unroll;
+    const Affine group = emit_loop_begin(x->e, groups);
+    const Affine steps = affine_scale(&group, unroll);
     x->at[last] = affine_add(start, &steps);
     emit_steps(x, t, unroll);
     emit_loop_end(x->e);
     if (count % unroll) {
-        x->at[last] = affine_plus(start, turns * unroll);
+        x->at[last] = affine_plus(start, groups * unroll);
         emit_steps(x, t, count % unroll);
     }
 }

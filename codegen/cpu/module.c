@@ -99,7 +99,7 @@ static int64_t instructions_of(LLVMValueRef f)
 }
 
 /* What the first part calls: the function itself, or its declaration. */
-static LLVMValueRef seen_from_first(CpuModule *m, const Part *part, LLVMValueRef f)
+static LLVMValueRef callable_in_first(CpuModule *m, const Part *part, LLVMValueRef f)
 {
     if (part == &m->parts[0])
         return f;
@@ -133,7 +133,7 @@ static KernelFunction generate_kernel(CpuModule *m, const Plan *p, const EntryPl
     LLVMDisposeBuilder(e.builder);
     arena_free(e.arena);
     part->size += instructions_of(f);
-    return (KernelFunction){seen_from_first(m, part, f), e.n_work};
+    return (KernelFunction){callable_in_first(m, part, f), e.n_work};
 }
 
 /* The function of an equal kernel that was generated before, or a new one. */

@@ -24,12 +24,12 @@ static bool overlap(const Buffer *a, const Buffer *b);
  * compared. */
 static bool parts_overlap(const Buffer *a, const Buffer *b)
 {
-    if (a->turn && b->turn && a->base == b->turn && a->turn == b->base)
+    if (a->odd_base && b->odd_base && a->base == b->odd_base && a->odd_base == b->base)
         return false;
-    if (a->base == b->base && !a->given && !b->given)
+    if (a->base == b->base && !a->outside && !b->outside)
         return a->shift < b->shift + b->bytes && b->shift < a->shift + a->bytes;
-    const Buffer *x[2] = {a->base ? a->base : a, a->turn},
-                 *y[2] = {b->base ? b->base : b, b->turn};
+    const Buffer *x[2] = {a->base ? a->base : a, a->odd_base},
+                 *y[2] = {b->base ? b->base : b, b->odd_base};
     for (int i = 0; i < 4; i++)
         if (x[i / 2] && y[i % 2] && overlap(x[i / 2], y[i % 2]))
             return true;

@@ -115,10 +115,10 @@ static LLVMValueRef buffer_pointer(const Region *r, const Buffer *b);
 static LLVMValueRef part_pointer(const Region *r, const Buffer *b)
 {
     LLVMValueRef p = buffer_pointer(r, b->base), round = b->depth ? r->round[b->depth] : NULL;
-    if (b->turn) {
+    if (b->odd_base) {
         LLVMValueRef odd =
             LLVMBuildTrunc(r->builder, round, LLVMInt1TypeInContext(r->context), "odd");
-        p = LLVMBuildSelect(r->builder, odd, buffer_pointer(r, b->turn), p, "");
+        p = LLVMBuildSelect(r->builder, odd, buffer_pointer(r, b->odd_base), p, "");
     }
     p = b->shift ? plus_bytes(r, p, i64_of(r, b->shift)) : p;
     if (!b->step)

@@ -61,9 +61,9 @@ static const char *table_text(Cuda *c, const Buffer *b)
 static const char *part_text(Cuda *c, const Buffer *b, const char *type)
 {
     const char *base = cuda_buffer(c, b->base);
-    if (b->turn)
+    if (b->odd_base)
         base = arena_printf(c->arena, "(s%d & 1 ? (u8 *)%s : (u8 *)%s)", b->depth,
-                            cuda_buffer(c, b->turn), base);
+                            cuda_buffer(c, b->odd_base), base);
     const char *step =
         b->step ? arena_printf(c->arena, " + s%d * %lldLL", b->depth, (long long)b->step) : "";
     return arena_printf(c->arena, "((%s *)((u8 *)%s + %lld%s))", type, base,
@@ -128,7 +128,7 @@ bool cuda_overlap(const Buffer *a, const Buffer *b)
     if (a == b)
         return true;
     if (a->base)
-        return cuda_overlap(a->base, b) || (a->turn && cuda_overlap(a->turn, b));
+        return cuda_overlap(a->base, b) || (a->odd_base && cuda_overlap(a->odd_base, b));
     if (b->base)
         return cuda_overlap(b, a);
     if (a->space != b->space || a->space == BUF_CONST)

@@ -193,8 +193,8 @@ static int64_t plan_space(EntryPlan *e, BufferSpace space, Arena *a, bool reuse)
         const LoopPlan *loop = e->kernels[k].loop;
         for (int s = 0; s < e->kernels[k].n_stores; s++)
             add_block(&l, e->kernels[k].stores[s].to, space);
-        for (int i = 0; loop && i < loop->n_own; i++)
-            add_block(&l, loop->own[i], space);
+        for (int i = 0; loop && i < loop->n_held; i++)
+            add_block(&l, loop->held[i], space);
     }
     if (!reuse)
         return place_in_a_row(&l);

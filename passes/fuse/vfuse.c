@@ -401,7 +401,7 @@ static int copy_instead(Fuse *f, int writer, const Buffer *state)
     }
     g->n_items = n;
     moved.copy = true;
-    f->like[moved.value->id] = state;
+    f->strides_like[moved.value->id] = state;
     const int id = group_new(f, KERNEL_EXPR, vfuse_per_model(f, true));
     group_add_item(f, &f->groups[id], moved);
     if (!group_find_nest(f, id) || (n > 0 && !group_find_nest(f, writer)))
@@ -465,7 +465,7 @@ void vfuse_graph(Fuse *f)
     f->work = work_new(f->scratch, f->n);
     f->too_often = arena_array(f->scratch, (size_t)f->n + 1, sizeof *f->too_often);
     do {
-        f->like = arena_array(f->scratch, (size_t)f->n + 1, sizeof *f->like);
+        f->strides_like = arena_array(f->scratch, (size_t)f->n + 1, sizeof *f->strides_like);
         vfuse_choose(f);
     } while (!vfuse_groups(f) || !vfuse_merge(f));
     vfuse_kernels(f);

@@ -108,7 +108,7 @@ typedef struct Group {
 /* One end of a search for a path (vfuse_order.c). */
 typedef struct OrderSide {
     /* by group: the last search that met it */
-    int *seen;
+    int *met_in;
     /* met[0]: where it began */
     int *met;
     /* of met */
@@ -152,7 +152,7 @@ typedef struct Fuse {
     /* by node id: the group that stores it, -1 */
     int *owner;
     /* By node id: a value of its own place is stored with these strides; NULL: natural ones. */
-    const Buffer **like;
+    const Buffer **strides_like;
     /* by position in graph->outputs: where it goes; NULL: nowhere */
     Buffer **output;
     Buffer **output_value2;

@@ -56,7 +56,7 @@ bool item_kept(const Fuse *f, const Item *i, int g)
 
 void item_strides(const Fuse *f, const Item *i, int64_t *stride)
 {
-    const Buffer *like = i->to ? i->to : f->like[i->value->id];
+    const Buffer *like = i->to ? i->to : f->strides_like[i->value->id];
     if (like)
         memcpy(stride, like->stride, sizeof like->stride);
     else

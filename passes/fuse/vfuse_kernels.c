@@ -198,7 +198,7 @@ static Buffer *readable_place(const Fuse *f, const Group *g, const Node *n)
     for (int i = 0; i < g->n_items; i++) {
         Buffer *to = g->items[i].to;
         if (g->items[i].value == n && to && !g->items[i].flag &&
-            (to->space == BUF_STATE || to->given) &&
+            (to->space == BUF_STATE || to->outside) &&
             (is_natural(f, n, to) || !read_directly(f, n)))
             return to;
     }
@@ -244,7 +244,7 @@ static void fill_stores(Fuse *f, Kernel *k, int id)
         Buffer *own = f->entry->buffer[item->value->id];
         if (item->to)
             k->stores[k->n_stores++] = (Store){item->value, item->to, item->flag};
-        else if (item_kept(f, item, id) && own->space != BUF_STATE && !own->given)
+        else if (item_kept(f, item, id) && own->space != BUF_STATE && !own->outside)
             k->stores[k->n_stores++] = (Store){item->value, own, NULL};
     }
 }
@@ -287,8 +287,8 @@ static void note_lifetimes(Fuse *f, const Kernel *k, int at)
 {
     for (int i = 0; i < k->n_stores; i++)
         note_use(k->stores[i].to, at);
-    for (int i = 0; k->loop && i < k->loop->n_own; i++)
-        note_use(k->loop->own[i], at);
+    for (int i = 0; k->loop && i < k->loop->n_held; i++)
+        note_use(k->loop->held[i], at);
     for (int i = 0; i < f->visits.n; i++) {
         Buffer *b = f->entry->buffer[f->visits.v[i].node->id];
         if (f->visits.v[i].external && b && buffer_is_planned(b))

@@ -33,11 +33,11 @@ static BufferSpace space_of(const Group *g)
     return g->per_model ? BUF_SCRATCH : BUF_SHARED;
 }
 
-static void add_own(const Fuse *f, LoopPlan *l, Buffer *b)
+static void hold(const Fuse *f, LoopPlan *l, Buffer *b)
 {
-    if (l->n_own == l->cap_own)
-        l->own = arena_grow(f->arena, l->own, &l->cap_own, sizeof *l->own);
-    l->own[l->n_own++] = b;
+    if (l->n_held == l->cap_held)
+        l->held = arena_grow(f->arena, l->held, &l->cap_held, sizeof *l->held);
+    l->held[l->n_held++] = b;
 }
 
 /* ---- in the graph round the loop ---- */
@@ -53,7 +53,7 @@ LoopPlan *loop_plan_new(Fuse *f, const Group *g)
         for (int k = 0; k < 2; k++) {
             const char *name = arena_printf(f->arena, "%s.carried%d.%d", loop->name, i, k);
             l->place[i][k] = new_buffer(f, name, space_of(g), &loop->in[i]->type);
-            add_own(f, l, l->place[i][k]);
+            hold(f, l, l->place[i][k]);
         }
     return l;
 }
@@ -97,11 +97,11 @@ static Buffer *operand_buffer(const Fuse *f, const Node *n, int64_t *stride, int
     return place.buffer;
 }
 
-static Buffer *seen_buffer(const BodyPlan *p, const Node *value, Buffer *base)
+static Buffer *part_buffer(const BodyPlan *p, const Node *value, Buffer *base)
 {
     const Type type = {.dtype = base->dtype, .shape = value->type.shape};
     Buffer *b = new_buffer(p->outer, value->name, base->space, &type);
-    b->given = true;
+    b->outside = true;
     b->depth = p->fuse->graph->depth;
     b->per_model = base->per_model;
     b->base = base;
@@ -119,8 +119,8 @@ static void step_through(const BodyPlan *p, Buffer *b, int64_t stride)
 
 static Buffer *carried_buffer(const BodyPlan *p, const Node *value, int64_t i, int first)
 {
-    Buffer *b = seen_buffer(p, value, p->plan->place[i][first]);
-    b->turn = p->plan->place[i][1 - first];
+    Buffer *b = part_buffer(p, value, p->plan->place[i][first]);
+    b->odd_base = p->plan->place[i][1 - first];
     return b;
 }
 
@@ -132,7 +132,7 @@ static Buffer *argument_buffer(const BodyPlan *p, const Node *arg)
         return carried_buffer(p, arg, i, 0);
     int64_t stride[MAX_RANK] = {0}, offset = 0;
     Buffer *base = operand_buffer(p->outer, p->loop->in[i], stride, &offset);
-    Buffer *b = seen_buffer(p, arg, base);
+    Buffer *b = part_buffer(p, arg, base);
     const int skip = role == LOOP_SCANNED;
     b->shift = offset * dtype_bytes(b->dtype);
     for (int k = 0; k < arg->type.shape.rank; k++)
@@ -153,7 +153,7 @@ static Buffer *output_buffer(const BodyPlan *p, int i)
         Buffer *base = p->outer->entry->buffer[result->id];
         if (result->attrs.slot.index != i || !base)
             continue;
-        Buffer *b = seen_buffer(p, value, base);
+        Buffer *b = part_buffer(p, value, base);
         for (int d = 0; d < b->shape.rank; d++)
             b->stride[d] = base->stride[d + 1];
         step_through(p, b, base->stride[0]);
@@ -187,22 +187,22 @@ static void place_in_block(const Fuse *f, LoopPlan *l, const Group *g)
         return;
     Buffer *block =
         new_buffer(f, arena_printf(f->arena, "%s.block", g->anchor->name), space_of(g), &type);
-    add_own(f, l, block);
+    hold(f, l, block);
     for (int k = 0; k < e->n_kernels; k++) {
         const Kernel *kernel = &e->kernels[k];
         for (int i = 0; i < kernel->n_stores; i++)
             if (buffer_is_planned(kernel->stores[i].to))
                 kernel->stores[i].to->base = block;
-        for (int i = 0; kernel->loop && i < kernel->loop->n_own; i++)
-            kernel->loop->own[i]->base = block;
+        for (int i = 0; kernel->loop && i < kernel->loop->n_held; i++)
+            kernel->loop->held[i]->base = block;
     }
     for (int k = 0; k < e->n_kernels; k++) {
         const Kernel *kernel = &e->kernels[k];
         for (int i = 0; i < kernel->n_stores; i++)
             if (kernel->stores[i].to->base == block)
                 kernel->stores[i].to->shift = kernel->stores[i].to->offset;
-        for (int i = 0; kernel->loop && i < kernel->loop->n_own; i++)
-            kernel->loop->own[i]->shift = kernel->loop->own[i]->offset;
+        for (int i = 0; kernel->loop && i < kernel->loop->n_held; i++)
+            kernel->loop->held[i]->shift = kernel->loop->held[i]->offset;
     }
 }
 

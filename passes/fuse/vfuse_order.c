@@ -49,8 +49,8 @@ void order_init(Fuse *f)
 {
     f->first_group = f->last_group = -1;
     for (int i = 0; i < 2; i++) {
-        f->side[i].seen =
-            arena_array(f->scratch, (size_t)f->cap_groups + 1, sizeof *f->side[i].seen);
+        f->side[i].met_in =
+            arena_array(f->scratch, (size_t)f->cap_groups + 1, sizeof *f->side[i].met_in);
         f->side[i].met =
             arena_array(f->scratch, (size_t)f->cap_groups + 1, sizeof *f->side[i].met);
     }
@@ -80,7 +80,7 @@ static void start(Fuse *f, int side, int from)
     s->met[0] = from;
     s->n = 1;
     s->at = s->edge = 0;
-    s->seen[from] = f->search;
+    s->met_in[from] = f->search;
 }
 
 /* Looks at one edge. */
@@ -101,11 +101,11 @@ static Found step(Fuse *f, int side, bool direct)
     if (x == goal)
         return s->at > 0 || direct ? FOUND_PATH : FOUND_NOTHING;
     const int64_t way = f->groups[goal].label - f->groups[x].label;
-    if ((side == FORWARD ? way : -way) < 0 || s->seen[x] == f->search)
+    if ((side == FORWARD ? way : -way) < 0 || s->met_in[x] == f->search)
         return FOUND_NOTHING;
-    if (other->seen[x] == f->search)
+    if (other->met_in[x] == f->search)
         return FOUND_PATH;
-    s->seen[x] = f->search;
+    s->met_in[x] = f->search;
     s->met[s->n++] = x;
     return FOUND_NOTHING;
 }

@@ -39,7 +39,7 @@ bool adjoint_wanted_by(Adjoint *c, const Node *x)
     if (!c->sweep->depends[x->id])
         return false;
     c->b->hint = arena_printf(c->sweep->graph->module->arena, "%s.grad", x->name);
-    c->mark = c->sweep->graph->n_nodes;
+    c->first_built = c->sweep->graph->n_nodes;
     return true;
 }
 
@@ -55,8 +55,8 @@ void adjoint_add_to(Adjoint *c, Node *x, Node *v)
     if (!v)
         return;
     /* The plain name belongs to the last of the nodes built for this operand, and to the total. */
-    if (v->id > c->mark)
-        swap_names(v, c->sweep->graph->nodes[c->mark]);
+    if (v->id > c->first_built)
+        swap_names(v, c->sweep->graph->nodes[c->first_built]);
     if (*sum) {
         Node *total = build2(c->b, OP_ADD, *sum, v);
         if ((*sum)->id >= c->sweep->n)

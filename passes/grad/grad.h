@@ -32,7 +32,7 @@ typedef struct Adjoint {
     Node **in;
     Sweep *sweep;
     /* first node built for the operand at hand */
-    int mark;
+    int first_built;
 } Adjoint;
 
 typedef void GradRule(Adjoint *c);

@@ -69,7 +69,7 @@ static void check_read(PlanCheck *c, const Access *v)
         return;
     }
     if (node_is_leaf(v->node) &&
-        (b->given || (b->space != BUF_SCRATCH && b->space != BUF_SHARED)))
+        (b->outside || (b->space != BUF_SCRATCH && b->space != BUF_SHARED)))
         return;
     for (int i = c->by_value[v->node->id]; i >= 0 && c->stores[i].kernel < c->at;
          i = c->stores[i].next)
@@ -194,8 +194,8 @@ static void collect_lives(PlanCheck *c, Lives *l)
         check_kernel(c);
         for (int s = 0; s < c->kernel->n_stores; s++)
             note_life(l, c->kernel->stores[s].to, k);
-        for (int i = 0; c->kernel->loop && i < c->kernel->loop->n_own; i++)
-            note_life(l, c->kernel->loop->own[i], k);
+        for (int i = 0; c->kernel->loop && i < c->kernel->loop->n_held; i++)
+            note_life(l, c->kernel->loop->held[i], k);
         for (int i = 0; i < c->accesses.n; i++) {
             const Access *v = &c->accesses.v[i];
             const Buffer *b = v->read ? e->buffer[v->node->id] : NULL;
@@ -296,7 +296,7 @@ static bool is_stored(const PlanCheck *c, const Node *value, BufferSpace space,
 static bool is_given(const PlanCheck *c, const Node *value)
 {
     for (int i = c->by_value[value->id]; i >= 0; i = c->stores[i].next)
-        if (c->stores[i].store->to->given)
+        if (c->stores[i].store->to->outside)
             return true;
     return false;
 }
@@ -325,10 +325,10 @@ static void check_output(PlanCheck *c, const Output *o)
 
 static void check_entry(PlanCheck *c);
 
-static bool is_own(const LoopPlan *l, const Buffer *b)
+static bool is_held(const LoopPlan *l, const Buffer *b)
 {
-    for (int i = 0; i < l->n_own; i++)
-        if (l->own[i] == b)
+    for (int i = 0; i < l->n_held; i++)
+        if (l->held[i] == b)
             return true;
     return false;
 }
@@ -338,7 +338,7 @@ static void check_block(PlanCheck *c, const LoopPlan *l, const Buffer *b)
 {
     if (!buffer_is_planned(b))
         return;
-    if (!b->base || !is_own(l, b->base) || b->turn || b->step || b->shift < 0 ||
+    if (!b->base || !is_held(l, b->base) || b->odd_base || b->step || b->shift < 0 ||
         b->shift + b->bytes > b->base->bytes)
         FAIL(c, "%s lies outside its loop's memory", b->name);
 }
@@ -346,7 +346,7 @@ static void check_block(PlanCheck *c, const LoopPlan *l, const Buffer *b)
 /* The first and the last byte of a value that a round writes, over all rounds, inside its base. */
 static void check_given(PlanCheck *c, const LoopPlan *l, const Buffer *b)
 {
-    if (!b->given)
+    if (!b->outside)
         return;
     int64_t lo = b->shift, hi = b->shift + dtype_bytes(b->dtype);
     const int64_t way = (l->count - 1) * b->step;
@@ -357,7 +357,7 @@ static void check_given(PlanCheck *c, const LoopPlan *l, const Buffer *b)
         lo += along < 0 ? along : 0;
         hi += along > 0 ? along : 0;
     }
-    if (lo < 0 || hi > b->base->bytes || (b->turn && hi > b->turn->bytes))
+    if (lo < 0 || hi > b->base->bytes || (b->odd_base && hi > b->odd_base->bytes))
         FAIL(c, "%s of a loop lies outside %s", b->name, b->base->name);
 }
 
@@ -387,7 +387,7 @@ static int count_stores(const EntryPlan *e)
 {
     int n = 0;
     for (int k = 0; k < e->n_kernels; k++)
-        n += e->kernels[k].n_stores + (e->kernels[k].loop ? e->kernels[k].loop->n_own : 0);
+        n += e->kernels[k].n_stores + (e->kernels[k].loop ? e->kernels[k].loop->n_held : 0);
     return n;
 }
 

@@ -45,7 +45,7 @@ static unsigned char *pointer_of(const CpuDevice *c, uint32_t place, int64_t mod
     while (p->space == HFTAC_PLACE_PART) {
         const int64_t round = p->depth ? c->rounds[p->depth - 1] : 0;
         inside += p->offset + round * p->step;
-        p = hft_model_row(c->m, HFTAC_SECTION_PLACES, round & 1 ? p->turn : p->base);
+        p = hft_model_row(c->m, HFTAC_SECTION_PLACES, round & 1 ? p->odd_base : p->base);
     }
     return memory_of(c, p) + p->offset + model * p->model_bytes + inside;
 }

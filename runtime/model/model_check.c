@@ -248,7 +248,7 @@ static bool check_place(ModelCheck *c, uint32_t at)
     const HftacPlace *p = hft_model_row(c->m, HFTAC_SECTION_PLACES, at);
     switch (p->space) {
     case HFTAC_PLACE_PART:
-        return (p->base < at && p->turn < at && p->depth <= HFTAC_MAX_LOOPS) ||
+        return (p->base < at && p->odd_base < at && p->depth <= HFTAC_MAX_LOOPS) ||
                fault(c, "a part of a place names places that are not there");
     case HFTAC_PLACE_INPUT:
         return p->index < count(c, HFTAC_SECTION_INPUTS) ||

@@ -199,8 +199,8 @@ static void check_places(const Kernel *k, bool reverse)
         const Buffer *b = body->buffer[n->id];
         if (!node_is_arg(n))
             continue;
-        CHECK(b && b->given && b->base && b->depth == 1, "%%%s has a place outside", n->name);
-        carried += b->turn != NULL;
+        CHECK(b && b->outside && b->base && b->depth == 1, "%%%s has a place outside", n->name);
+        carried += b->odd_base != NULL;
         if (!b->step)
             continue;
         stepping++;
