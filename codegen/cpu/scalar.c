@@ -382,45 +382,52 @@ typedef struct ScalarRow {
     Emitter *real, *integer; /* NULL: no such operand (the shape rules see to it) */
 } ScalarRow;
 
-static const ScalarRow rows[SC_COUNT] = {
-    [SC_ADD] = {real_add, int_add},
-    [SC_SUB] = {real_sub, int_sub},
-    [SC_MUL] = {real_mul, int_mul},
-    [SC_DIV] = {real_div, int_div},
-    [SC_FDIV] = {real_fdiv, int_fdiv},
-    [SC_MOD] = {real_mod, int_mod},
-    [SC_POW] = {real_pow, int_pow},
-    [SC_MIN] = {real_min, int_min},
-    [SC_MAX] = {real_max, int_max},
-    [SC_EQ] = {real_eq, int_eq},
-    [SC_NE] = {real_ne, int_ne},
-    [SC_LT] = {real_lt, int_lt},
-    [SC_LE] = {real_le, int_le},
-    [SC_GT] = {real_gt, int_gt},
-    [SC_GE] = {real_ge, int_ge},
-    [SC_AND] = {any_and, any_and},
-    [SC_OR] = {any_or, any_or},
-    [SC_NOT] = {any_not, any_not},
-    [SC_WHERE] = {any_where, any_where},
-    [SC_FMA] = {real_fma, int_fma},
-    [SC_NEG] = {real_neg, int_neg},
-    [SC_ABS] = {real_abs, int_abs},
-    [SC_SIGN] = {real_sign, int_sign},
-    [SC_FLOOR] = {real_floor, any_identity},
-    [SC_CEIL] = {real_ceil, any_identity},
-    [SC_SQRT] = {real_sqrt, NULL},
-    [SC_EXP] = {real_exp, NULL},
-    [SC_LOG] = {real_log, NULL},
-    [SC_EXPM1] = {real_expm1, NULL},
-    [SC_LOG1P] = {real_log1p, NULL},
-    [SC_SIN] = {real_sin, NULL},
-    [SC_COS] = {real_cos, NULL},
-    [SC_TANH] = {real_tanh, NULL},
-    [SC_ERF] = {real_erf, NULL},
-    [SC_SIGMOID] = {real_sigmoid, NULL},
-    [SC_RELU] = {real_relu, int_relu},
-    [SC_ISFINITE] = {real_isfinite, int_isfinite},
-    [SC_CAST] = {any_cast, any_cast},
+#define ROW(NAME, real, integer) static const ScalarRow row_##NAME = {real, integer};
+/* clang-format off */
+ROW(ADD, real_add, int_add)
+ROW(SUB, real_sub, int_sub)
+ROW(MUL, real_mul, int_mul)
+ROW(DIV, real_div, int_div)
+ROW(FDIV, real_fdiv, int_fdiv)
+ROW(MOD, real_mod, int_mod)
+ROW(POW, real_pow, int_pow)
+ROW(MIN, real_min, int_min)
+ROW(MAX, real_max, int_max)
+ROW(EQ, real_eq, int_eq)
+ROW(NE, real_ne, int_ne)
+ROW(LT, real_lt, int_lt)
+ROW(LE, real_le, int_le)
+ROW(GT, real_gt, int_gt)
+ROW(GE, real_ge, int_ge)
+ROW(AND, any_and, any_and)
+ROW(OR, any_or, any_or)
+ROW(NOT, any_not, any_not)
+ROW(WHERE, any_where, any_where)
+ROW(FMA, real_fma, int_fma)
+ROW(NEG, real_neg, int_neg)
+ROW(ABS, real_abs, int_abs)
+ROW(SIGN, real_sign, int_sign)
+ROW(FLOOR, real_floor, any_identity)
+ROW(CEIL, real_ceil, any_identity)
+ROW(SQRT, real_sqrt, NULL)
+ROW(EXP, real_exp, NULL)
+ROW(LOG, real_log, NULL)
+ROW(EXPM1, real_expm1, NULL)
+ROW(LOG1P, real_log1p, NULL)
+ROW(SIN, real_sin, NULL)
+ROW(COS, real_cos, NULL)
+ROW(TANH, real_tanh, NULL)
+ROW(ERF, real_erf, NULL)
+ROW(SIGMOID, real_sigmoid, NULL)
+ROW(RELU, real_relu, int_relu)
+ROW(ISFINITE, real_isfinite, int_isfinite)
+ROW(CAST, any_cast, any_cast)
+/* clang-format on */
+#undef ROW
+
+static const ScalarRow *const rows[] = {
+#define SCALAR(NAME, text, in, attrs, shape, grad, cost) [SC_##NAME] = &row_##NAME,
+#include "ir/scalars.def"
 };
 
 LLVMValueRef scalar_emit(LLVMBuilderRef b, ScalarFn fn, DType from, DType to,
@@ -429,7 +436,7 @@ LLVMValueRef scalar_emit(LLVMBuilderRef b, ScalarFn fn, DType from, DType to,
     const int leading = fn == SC_WHERE ? 1 : 0;
     Call c = {b, from, to, fm_of(b, x[leading])};
     c.f.wide = from == DT_F64;
-    Emitter *emit = is_real(from) ? rows[fn].real : rows[fn].integer;
+    Emitter *emit = is_real(from) ? rows[fn]->real : rows[fn]->integer;
     if (!emit)
         diag_internal(NULL, "scalar function %s of %s", scalar_text(fn), dtype_text(from));
     return emit(&c, x);
