@@ -146,6 +146,13 @@ holds "models run until the table, which says that they are done" python3 -c \
 holds "the CSV has one row per epoch, model and metric" bash -c \
     '[ "$(grep -c ,train, run.csv)" -ge 16 ] && head -n 1 run.csv | grep -q "^epoch,model,split,metric,value,lr"'
 expect 0 "test acc" "$hftrun" digits.so --test "$test" --load saved
+expect 0 "neither trained nor loaded" "$hftrun" digits.so -q --test "$test"
+holds "... and nothing is said of those that are" bash -c \
+    "! '$hftrun' digits.so -q --test '$test' --load saved 2>&1 | grep -q neither"
+grep -v epochs "$root/samples/digits.hdl" >endless.hdl
+"$hftac" -q endless.hdl -o endless.so
+expect 2 "how many epochs" "$hftrun" endless.so --train "$train"
+expect 0 "" "$hftrun" endless.so -q --epochs 1 --train "$train"
 expect 0 "done" "$hftrun" digits.so --test "$test" --load saved --only 3 --save alone
 expect 3 "alone: there is no model-000.safetensors in it, for model 0" "$hftrun" digits.so --test \
     "$test" --load alone

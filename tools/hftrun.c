@@ -252,6 +252,29 @@ static void check_task(const Options *o, const hftac_array *a)
             "%s has outputs and no loss: it can be asked, with --predict FILE, and neither "
             "trained nor tested",
             o->model);
+    const hftac_description *d = hftac_describe(a);
+    if (o->train && d->can_train && o->epochs < 0 && d->epochs == 0)
+        die(EXIT_USAGE,
+            "how many epochs? %s says none: give --epochs N, or write `epochs N` in the train "
+            "section",
+            o->model);
+}
+
+static bool has_parameters(const hftac_array *a)
+{
+    for (int p = 0; p < hftac_describe(a)->n_params; p++)
+        if (hftac_describe_param(a, p)->role == HFTAC_PARAMETER)
+            return true;
+    return false;
+}
+
+/* Numbers of models as they begin look like any others. */
+static void note_untrained(const Options *o, const hftac_array *a)
+{
+    if (!o->train && !o->load && (o->test || o->predict) && has_parameters(a))
+        fprintf(stderr,
+                "hftrun: warning: the models are neither trained nor loaded (--train, --load): "
+                "what is shown are their initial values\n");
 }
 
 /* ... or met bad data. */
@@ -311,6 +334,7 @@ int main(int argc, char **argv)
         stdout_end();
     }
     check_task(&o, a);
+    note_untrained(&o, a);
     table_check_sort(&o, a);
     outputs_try(&o);
     if (o.load)
