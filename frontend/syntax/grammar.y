@@ -1,5 +1,7 @@
-/* The grammar of .hdl, without conflicts.  parse.c decides which words are keywords and which newlines are
- * NL; every body takes every statement here, and parse.c then says which belong where. */
+/* The grammar of .hdl, from which bison makes the parser that builds the syntax tree.  It has no
+ * conflicts.  Two decisions are left to parse.c: which words are keywords and which newlines end a
+ * statement (NL).  Every body takes every statement here; parse_tree.c then reports those that
+ * stand in the wrong kind of body. */
 %require "3.6"
 %define api.pure full
 %define api.prefix {hdlyy}
@@ -41,25 +43,34 @@ static void yyerror(SrcRange *loc, Parser *p, const char *text);
 %token NL "end of statement"
 %token <s> NAME "name" STR "string"
 %token <n> NUM "number"
-%token LPAREN "(" RPAREN ")" LBRACKET "[" RBRACKET "]" LBRACE "{" RBRACE "}" COMMA "," COLON ":" ASSIGN "="
+%token LPAREN "(" RPAREN ")" LBRACKET "[" RBRACKET "]" LBRACE "{" RBRACE "}" COMMA "," COLON ":"
+    ASSIGN "="
 %token PLUS "+" MINUS "-" STAR "*" SLASH "/" PERCENT "%" AT "@" LT "<" GT ">" DOT "." WILD "_"
-%token PIPE "|>" ARROW "->" DOTS ".." ELLIPSIS "..." POW "**" FDIV "//" EQ "==" NE "!=" LE "<=" GE ">=" BECOMES ":="
+%token PIPE "|>" ARROW "->" DOTS ".." ELLIPSIS "..." POW "**" FDIV "//" EQ "==" NE "!=" LE "<="
+    GE ">=" BECOMES ":="
 %token IF "if" ELSE "else" IN "in" RETURN "return" AND "and" OR "or" NOT "not"
 %token TRUE_ "true" FALSE_ "false" NONE "none" SELF "self"
 /* Keywords where a statement begins. */
-%token HDL "hdl" CONST "const" ARCH "arch" HYPER "hyper" FN "fn" BLOCK "block" MODEL "model" TRAIN "train" INCLUDE "include"
-%token INPUT "input" TARGET "target" LOSS "loss" METRIC "metric" OUTPUT "output" STATE "state" REPEAT "repeat"
-%token BATCH "batch" EPOCHS "epochs" OPTIMIZER "optimizer" SCHEDULE "schedule" CLIP "clip" ACCUMULATE "accumulate"
+%token HDL "hdl" CONST "const" ARCH "arch" HYPER "hyper" FN "fn" BLOCK "block" MODEL "model"
+    TRAIN "train" INCLUDE "include"
+%token INPUT "input" TARGET "target" LOSS "loss" METRIC "metric" OUTPUT "output" STATE "state"
+    REPEAT "repeat"
+%token BATCH "batch" EPOCHS "epochs" OPTIMIZER "optimizer" SCHEDULE "schedule" CLIP "clip"
+    ACCUMULATE "accumulate"
 %token FREEZE "freeze" NO_DECAY "no_decay" UPDATE "update" INIT "init"
 /* Words that mean something in the middle of one statement and are names everywhere else. */
-%token <s> ON "on" EACH "each" MINIMIZE "minimize" WITH "with" THEN "then" PER "per" STEP "step" OWN_SCHEDULE OWN_CLIP
+%token <s> ON "on" EACH "each" MINIMIZE "minimize" WITH "with" THEN "then" PER "per" STEP "step"
+    OWN_SCHEDULE OWN_CLIP
 
 %type <s> name
 %type <b> each per_step
 %type <n> version
-%type <l> decls binds params params_list dims dims_list shapes stmts targets names list list_open args args_list subs thens own
-%type <t> decl bind domain head params_opt param type type_opt draw result body stmt simple compound else_part target value lhs
-%type <t> expr pipe or and not cmp add mul unary power postfix sub atom arg item range schedule fn_body init_opt
+%type <l> decls binds params params_list dims dims_list shapes stmts targets names list list_open
+    args args_list subs thens own
+%type <t> decl bind domain head params_opt param type type_opt draw result body stmt simple compound
+    else_part target value lhs
+%type <t> expr pipe or and not cmp add mul unary power postfix sub atom arg item range schedule
+    fn_body init_opt
 %%
 file: nls version_line decls { p->root = parse_node_list(p, AST_FILE, @$, $3); } ;
 version_line: HDL version NL { parse_version(p, @2, $2.v); } | error NL ;

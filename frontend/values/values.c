@@ -1,3 +1,6 @@
+/* Making, comparing and checking the values of a running program, for everything in the frontend
+ * that evaluates.  The value_to_* functions turn a value into a C number, axis or shape; where the
+ * value does not fit they report it at the place of the argument and return false. */
 #include "frontend/values/value.h"
 
 #include <math.h>
