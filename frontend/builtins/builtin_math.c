@@ -1,9 +1,11 @@
-/* Built-in functions that compute: elementwise, reductions, contractions, casts. */
+/* Built-in functions that compute with elements: scalar functions, reductions, casts; and the table
+ * of all built-ins, builtin_rows, expanded from builtins.def. */
 #include "frontend/builtins/builtins.h"
 
 #include <math.h>
 #include <string.h>
 
+#include "frontend/values/batch.h"
 #include "ir/scalar.h"
 
 #define BUILTIN(fname, pars, handler, opcode) {#fname, pars, builtin_##handler, OP_##opcode},

@@ -4,6 +4,8 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "frontend/values/batch.h"
+
 static bool number_argument(const Call *c, int i, double *out, bool *integer)
 {
     const Value *v = &c->arg[i];

@@ -8,6 +8,8 @@
 #include <ctype.h>
 #include <string.h>
 
+#include "frontend/values/batch.h"
+
 /* One side: its letters in order, and for each axis how many of them it has. */
 typedef struct AxisGroups {
     int n_letters, n_axes;

@@ -2,6 +2,8 @@
  * axis, and what is given for it, may be one number or a list. */
 #include "frontend/builtins/builtins.h"
 
+#include "frontend/values/batch.h"
+
 enum {
     MOST = 1 << 28 /* of any size or distance */
 };

@@ -4,6 +4,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "frontend/values/batch.h"
+
 enum {
     MAX_DEPTH = 1200,
     MAX_RANGE = 1 << 20

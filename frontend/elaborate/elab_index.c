@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "frontend/values/batch.h"
+
 /* A bound of a slice, as Python takes it: negative from the end, cut to [0, n]. */
 static bool slice_bound(Elab *e, const Ast *t, int64_t n, int64_t missing, Value *v,
                         int64_t *out)

@@ -14,6 +14,8 @@
 
 #include <string.h>
 
+#include "frontend/values/batch.h"
+
 enum {
     LOOP_FROM = 8, /* rounds, if the options say nothing */
     MAX_TRIALS = 5

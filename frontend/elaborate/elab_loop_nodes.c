@@ -4,6 +4,8 @@
 
 #include <string.h>
 
+#include "frontend/values/batch.h"
+
 bool loop_refuse(LoopTrial *t, const char *why)
 {
     diag_error(t->e->diag, t->repeat->loc, "no loop: %s", why);

@@ -6,6 +6,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "frontend/values/batch.h"
 #include "ir/scalar.h"
 
 static Value fail(Elab *e, SrcRange at, const char *what, const Value *v)

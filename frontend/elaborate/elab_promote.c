@@ -9,6 +9,7 @@
 
 #include <math.h>
 
+#include "frontend/values/batch.h"
 #include "ir/scalar.h"
 
 enum {

@@ -4,6 +4,8 @@
 
 #include <string.h>
 
+#include "frontend/values/batch.h"
+
 DType elab_dtype(Elab *e, const char *name)
 {
     if (name == NULL)

@@ -7,7 +7,7 @@
  * branch, which axis, how often) makes the entry point one for whole batches, here and at once;
  * one that becomes the value of a constant is judged by passes/batch/batch_use.c, when it is
  * known whether anything needs it. */
-#include "frontend/values/value.h"
+#include "frontend/values/batch.h"
 
 #include <math.h>
 

@@ -1,12 +1,14 @@
-/* What an .hdl program is made of while it is evaluated.
+/* The values that an .hdl program computes with while it is compiled, and the state of one
+ * compilation (Elab); for everything in frontend/ that runs a program.
  *
- * Evaluating a program means running it: numbers, lists, functions and layers are values here; a
- * tensor is a node of the graph being built.  Each entry point is one run of the model body.  An
- * error is reported where it is found and gives V_ERROR, which every operation passes on quietly.
+ * Compiling a program means running it.  Numbers, lists, functions and layers are values here; a
+ * tensor is a node of the graph that is being built.  The model's body is run once for each entry
+ * point (train, eval, predict ...).  An error is reported where it is found and gives V_ERROR,
+ * which every operation passes on without a second report.
  *
- * Weak tensors are what has no element type of its own yet: hypers, step, epoch and the constants
- * of arange, eye, zeros ..., all held as f64 (or i64, bool).  They take the type of the strong
- * tensor they meet. */
+ * A weak tensor has no element type of its own yet: hypers, step, epoch and the constants that
+ * arange, eye or zeros make.  It is held as f64 (or i64, or bool) and takes the element type of
+ * the first strong tensor that it meets. */
 #ifndef HFTAC_FRONTEND_VALUES_VALUE_H
 #define HFTAC_FRONTEND_VALUES_VALUE_H
 
@@ -22,39 +24,51 @@ typedef struct Builtin Builtin;
 typedef struct LoopTrial LoopTrial;
 
 typedef enum ValueKind {
-    V_ERROR, /* reported already */
+    /* The result of an error that has been reported. */
+    V_ERROR,
     V_NONE,
     V_BOOL,
     V_NUM,
     V_STR,
-    V_WILD, /* `_` */
+    /* The word `_`. */
+    V_WILD,
     V_LIST,
     V_RANGE,
-    V_COUNTER, /* the number of the round, in a loop being tried: step * round + base */
+    /* The number of the round in a loop that is being tried: step * round + base. */
+    V_COUNTER,
     V_TENSOR,
-    V_FN, /* def: FN */
+    /* A function of the program; def is its FN. */
+    V_FN,
     V_BUILTIN,
-    V_BLOCK, /* def: BLOCK; calling it makes a layer */
+    /* A block; def is its BLOCK.  Calling it makes a layer. */
+    V_BLOCK,
     V_LAYER,
-    V_PARAM,    /* Param(...) or `state` that no name owns yet */
-    V_DIST,     /* a distribution of initial values */
-    V_OPTDEF,   /* def: OPTDEF */
-    V_SCHEDDEF, /* def: SCHEDDEF */
-    V_OPTIM,    /* an OPTDEF with its arguments */
-    V_SCHED     /* a SCHEDDEF with its arguments */
+    /* What Param(...) or `state` makes, as long as no name has been given to it. */
+    V_PARAM,
+    /* A distribution of initial values. */
+    V_DIST,
+    /* An optimizer or a schedule as it is defined; def is its OPTDEF or SCHEDDEF. */
+    V_OPTDEF,
+    V_SCHEDDEF,
+    /* The same with its arguments, in bound. */
+    V_OPTIM,
+    V_SCHED
 } ValueKind;
 
 struct Value {
     ValueKind kind;
-    bool integer; /* NUM: an integer among integers; 2.0 is not */
-    bool weak;    /* TENSOR */
+    /* Of a number: it is an integer in the language's sense; 2.0 is not. */
+    bool integer;
+    /* Of a tensor: see the head of this file. */
+    bool weak;
     union {
         bool b;
         double num;
         const char *str;
         struct {
             int n, depth;
-            int64_t size; /* values in it at all depths */
+            /* The number of values in the list and in the lists inside it, at all depths. */
+            int64_t size;
             Value *v;
         } list;
         struct {
@@ -72,55 +86,70 @@ struct Value {
         struct Dist *dist;
         BoundDefinition *bound;
     };
-    Node *weight; /* TENSOR, rank 0: what its average was over, or NULL: samples */
-    int64_t of_n; /* NUM: it is of_n * N + what does not depend on the batch size N; ... */
-    bool by_n;    /* NUM, BOOL: it depends on N in another way */
+    /* Of a scalar tensor that is an average: the sum of its weights; NULL: one per sample. */
+    Node *weight;
+    /* Of a number: it is of_n * N + a part that does not depend on the batch size N. */
+    int64_t of_n;
+    /* Of a number or bool: it depends on N in another way than of_n can say. */
+    bool by_n;
 };
 
-/* A definition with values for its parameters, in order. */
+/* A definition together with values for its parameters, in their order. */
 struct BoundDefinition {
     const Ast *def;
     Value *arg;
-    SrcRange *loc; /* where each was given */
+    /* Where in the program each argument was written. */
+    SrcRange *loc;
     int n;
     SrcRange call;
 };
 
+/* An instance of a block, or a Sequential. */
 struct Layer {
-    BoundDefinition *block; /* NULL: Sequential */
-    Value *items;           /* Sequential */
+    /* The block and its arguments; NULL for a Sequential. */
+    BoundDefinition *block;
+    /* The layers of a Sequential. */
+    Value *items;
     int n_items;
-    const char *path; /* NULL: not named yet */
+    /* The dotted path that it has been bound to first, or NULL. */
+    const char *path;
     SrcRange loc;
 };
 
 /* What the width of a distribution comes from. */
 typedef enum DistScale {
-    DIST_FROM_ARGUMENTS, /* its arguments */
+    DIST_FROM_ARGUMENTS,
     DIST_KAIMING,
     DIST_XAVIER
 } DistScale;
 
+/* A distribution of initial values. */
 typedef struct Dist {
-    const Builtin *family; /* NULL: the constant arg[0] */
+    /* The built-in that made it; NULL: it is the constant arg[0]. */
+    const Builtin *family;
     DistScale scale;
-    bool is_normal; /* else uniform */
+    /* Normal rather than uniform. */
+    bool is_normal;
     Value arg[3];
-    const Graph *graph; /* of the nodes among arg */
+    /* The graph of the nodes among the arguments. */
+    const Graph *graph;
     SrcRange loc;
 } Dist;
 
+/* A parameter or state that has a shape and initial values but no name yet. */
 typedef struct ParamSpec {
     Shape shape;
     Dist init;
     SrcRange loc;
 } ParamSpec;
 
+/* A name of a scope and its value. */
 typedef struct Binding {
     const char *name;
     Value value;
     SrcRange loc;
-    bool is_dim; /* bound in a shape */
+    /* A shape has bound the name, as N in x: [N, 3]. */
+    bool is_dim;
 } Binding;
 
 typedef struct Scope {
@@ -138,36 +167,49 @@ typedef enum FrameKind {
     FRAME_GLOBAL
 } FrameKind;
 
-/* One body being run. */
+/* One body that is being run: a function, a block, the model, a section. */
 struct Frame {
+    /* The body that called this one. */
     Frame *up;
     FrameKind kind;
     const Ast *def;
     Scope scope;
-    const char *path;   /* of the instance; "" in the model */
-    const char *prefix; /* of the names of nodes */
-    int serial;         /* no two runs of a body have the same */
-    Value self;         /* `self[i]`: a list */
-    int first_node;     /* of the graph when it began */
+    /* The dotted path of the layer whose body it is; "" in the model. */
+    const char *path;
+    /* What the names of its nodes begin with. */
+    const char *prefix;
+    /* A number that no other run of a body has. */
+    int serial;
+    /* The list behind `self[i]`. */
+    Value self;
+    /* How many nodes the graph had when the body began. */
+    int first_node;
     bool returned;
     Value result;
-    int errors;   /* diag_errors when it began */
-    bool library; /* stops at its first error: what follows from it tells the user nothing */
-    const char *return_hint; /* names the node returned */
-    /* FRAME_OPTIM, FRAME_SCHED: which states `state` makes; for an optimizer, whose they are. */
+    /* How many errors had been reported when the body began. */
+    int errors;
+    /* The body is the standard library's.  It stops at its first error, because what follows from
+     * it would tell the user nothing. */
+    bool library;
+    /* The name that the returned node gets. */
+    const char *return_hint;
+    /* FRAME_OPTIM and FRAME_SCHED: how the states begin that `state` makes, their shape and
+     * element type; for an optimizer, the parameter that they belong to. */
     const char *state_prefix, *parameter;
     const Shape *state_shape;
     DType state_dtype;
-    /* FRAME_TRAIN */
+    /* FRAME_TRAIN: the section as it has been read so far. */
     struct Train *train;
 };
 
+/* `init "pattern" dist`: how parameters with such names begin. */
 typedef struct InitRule {
     const char *pattern;
     Dist dist;
     SrcRange loc;
 } InitRule;
 
+/* How far a global has been evaluated; BUSY finds definitions that go round in a circle. */
 typedef enum GlobalState {
     GLOBAL_NEW,
     GLOBAL_BUSY,
@@ -177,12 +219,15 @@ typedef enum GlobalState {
 /* A declaration at the top of a file. */
 typedef struct Global {
     const char *name;
-    const Ast *decl; /* FN, BLOCK, OPTDEF, SCHEDDEF, or the BIND of a const, arch or hyper */
-    AstKind kind;    /* FN ... or CONST, ARCH, HYPER */
+    /* A FN, BLOCK, OPTDEF or SCHEDDEF, or the BIND of a const, arch or hyper. */
+    const Ast *decl;
+    /* The kind of that declaration: FN ... or CONST, ARCH, HYPER. */
+    AstKind kind;
     bool library;
     GlobalState state;
     Value value;
-    const Ast *define; /* -D */
+    /* The value that -D gives it, or NULL. */
+    const Ast *define;
 } Global;
 
 /* What an `update` clause minimizes. */
@@ -197,20 +242,25 @@ typedef struct LayerRecord {
     SrcRange loc;
     SrcRange first_call;
     bool called;
-    int frame;   /* serial of the last body that bound it */
-    int randoms; /* random nodes made in it in this graph */
+    /* The serial of the last body that bound it. */
+    int frame;
+    /* How many random nodes it has made in the current graph. */
+    int randoms;
 } LayerRecord;
 
-/* What is known of a state beside the module's row. */
+/* What is known of a state in addition to its row in the module. */
 typedef struct StateRecord {
     const char *name;
     Dist init;
-    SrcRange call; /* of the layer whose call made it */
-    int frame;     /* serial of the body that declared it last */
-    bool rejected; /* a conflict has been reported */
+    /* The call of the layer in which it was made. */
+    SrcRange call;
+    /* The serial of the body that declared it last. */
+    int frame;
+    /* A conflict of two declarations has been reported. */
+    bool rejected;
 } StateRecord;
 
-/* A state's value as far as the current graph has come. */
+/* The value that a state has at this point of the current graph. */
 typedef struct StateValue {
     const char *name;
     Node *now;
@@ -218,17 +268,21 @@ typedef struct StateValue {
     SrcRange loc;
 } StateValue;
 
-/* `state := value` in a block, in the train graph. */
+/* One `state := value` in a block, in the train graph. */
 typedef struct StateWrite {
     const char *state;
     Node *before, *value;
-    int lo, hi; /* ids of what the call of the block computes */
+    /* Nodes lo <= id < hi are what the call of the block computes. */
+    int lo, hi;
     int frame;
     SrcRange loc;
 } StateWrite;
 
+/* One check_index(): a run reports the first element outside lo <= v < hi. */
 typedef struct IndexCheck {
+    /* The input that the indices come from, for the report. */
     const char *input;
+    /* The indices, where the first wrong one stands (-1: nowhere), and what it is. */
     Node *checked, *position, *value;
     int64_t lo, hi, ignore;
     bool has_ignore;
@@ -237,7 +291,8 @@ typedef struct IndexCheck {
 
 /* Nodes lo <= id < hi come from a statement of an optimizer that makes what is called `name`. */
 typedef struct NodeOrigin {
-    const char *name; /* NULL: the parameter's new value */
+    /* NULL: the parameter's new value. */
+    const char *name;
     int lo, hi;
 } NodeOrigin;
 
@@ -247,9 +302,10 @@ typedef struct Scalar {
     Node *node;
 } Scalar;
 
-/* One avg() of the metric being elaborated. */
+/* One avg() of the metric that is being elaborated: an average over the data set. */
 typedef struct MetricAverage {
-    Node *placeholder; /* a detach node in the eval graph that stands for the average */
+    /* A detach node in the eval graph that stands for the average until the sums are known. */
+    Node *placeholder;
     Node *value, *weight;
     /* The states in which the sums of value * weight and of weight grow. */
     const char *sum_state, *weight_state;
@@ -257,7 +313,8 @@ typedef struct MetricAverage {
 
 /* A loss, metric or output of the model, in the current graph. */
 typedef struct ModelValue {
-    AstKind kind; /* LOSS, METRIC, OUTPUT */
+    /* LOSS, METRIC or OUTPUT. */
+    AstKind kind;
     const char *name;
     Value value;
     MetricAverage *averages;
@@ -265,73 +322,107 @@ typedef struct ModelValue {
     SrcRange loc;
 } ModelValue;
 
+/* The state of one compilation. */
 struct Elab {
     Arena *arena;
     Diag *diag;
     const FrontendOptions *options;
     Module *module;
     Builder b;
-    Graph *scratch; /* b.graph while nothing of run time is known; no graph of the module */
+    /* Is b.graph while nothing of run time is known; it belongs to no entry point. */
+    Graph *scratch;
     EntryKind entry;
-    DType real; /* what f32 means */
+    /* The element type that f32 stands for in this compilation. */
+    DType real;
+
+    /* The innermost body that is being run, the last serial, how deep calls are nested. */
     Frame *frame;
     int serials, depth;
-    int64_t work; /* statements run and calls made, against runaway programs */
+    /* Statements run and calls made so far, against programs that do not end. */
+    int64_t work;
     bool gave_up;
+
     Global *globals;
     int n_globals, cap_globals;
-    const Global *constant; /* the const, arch or hyper being evaluated */
+    /* The const, arch or hyper whose value is being evaluated, or NULL. */
+    const Global *constant;
     const Ast *model, *train;
-    const char *batch_name;     /* "N" */
-    const Ast **builtin_params; /* PARAMS by position in builtin_rows */
+    /* The name of the batch size in the program, usually "N". */
+    const char *batch_name;
+    /* The PARAMS of each row of builtin_rows. */
+    const Ast **builtin_params;
+
+    /* Layers and states, over all entry points. */
     LayerRecord *layers;
     int n_layers, cap_layers;
     StateRecord *states;
     int n_states, cap_states;
-    const char **added; /* names of states that the program does not declare itself */
+    /* The names of states that the program does not declare itself, and their numbers by role
+     * and wanted name. */
+    const char **added;
     int n_added, cap_added;
-    Map *added_numbers; /* by role and wanted name */
+    Map *added_numbers;
+
+    /* The current graph: values of states, writes in blocks, checks of indices. */
     StateValue *state_values;
     int n_state_values, cap_state_values;
-    Map *layer_numbers, *state_numbers, *state_value_numbers; /* by name, of the lists above */
     StateWrite *writes;
     int n_writes, cap_writes;
     IndexCheck *index_checks;
     int n_index_checks, cap_index_checks;
-    MetricAverage *averages; /* of the metric being elaborated */
+    /* Positions by name in layers, states and state_values. */
+    Map *layer_numbers, *state_numbers, *state_value_numbers;
+    /* The averages of the metric that is being elaborated. */
+    MetricAverage *averages;
     int n_averages, cap_averages;
-    LoopTrial *loop;    /* the loop being tried, or NULL */
-    bool in_objective;  /* inside loss or metric */
-    Graph *model_graph; /* of the entry that was run last */
-    Frame *model_frame; /* and the names of the model in it */
+    /* The loop that is being tried, or NULL. */
+    LoopTrial *loop;
+    /* The expression of a loss or metric is being evaluated. */
+    bool in_objective;
+
+    /* The graph in which the model's body was run last, with its names, losses, metrics and
+     * outputs. */
+    Graph *model_graph;
+    Frame *model_frame;
     ModelValue *model_values;
     int n_model_values, cap_model_values;
-    InitRule *inits; /* `init "pattern" dist` of the train section */
+
+    /* The train section: its `init` rules, the objectives of its `update` clauses, and how many
+     * batches make one step. */
+    InitRule *inits;
     int n_inits, cap_inits;
-    Objective *objectives; /* of `update` clauses */
+    Objective *objectives;
     int n_objectives, cap_objectives;
-    int64_t accumulate;   /* batches that make one step */
-    const char *updating; /* the parameter whose optimizer runs, or NULL */
-    Scalar *scalars;      /* that have met tensors in this update */
+    int64_t accumulate;
+    /* The parameter whose optimizer is being run, or NULL. */
+    const char *updating;
+    /* The scalars that have met tensors in this update. */
+    Scalar *scalars;
     int n_scalars, cap_scalars;
-    NodeOrigin *made; /* by the optimizer that runs; inner statements stand behind outer ones */
+    /* Which statements of the optimizer made which nodes; inner statements stand behind outer
+     * ones.  making: the one that is being run, or -1. */
+    NodeOrigin *made;
     int n_made, cap_made;
-    int making; /* the statement among them that is being run, or -1 */
-    void (*train_statement)(Elab *e, const Ast *s); /* of the train section: train/train.c */
-    int n_schedules; /* whose bodies have been run in the train graph */
+    int making;
+    /* Runs a statement of the train section; frontend/elaborate.c sets it to train/train.c's. */
+    void (*train_statement)(Elab *e, const Ast *s);
+    /* How many schedules have had their bodies run in the train graph. */
+    int n_schedules;
 };
 
+/* One argument as it is written in a call; name is NULL if it is positional. */
 typedef struct Arg {
-    const char *name; /* NULL: positional */
+    const char *name;
     Value v;
     SrcRange loc;
 } Arg;
 
+/* The arguments of a call: loc is the place of the call, name_loc that of the callee. */
 typedef struct Args {
     Arg *a;
     int n;
-    SrcRange loc;      /* the call */
-    SrcRange name_loc; /* the callee */
+    SrcRange loc;
+    SrcRange name_loc;
 } Args;
 
 /* A call of a built-in with its arguments in the row's order. */
@@ -404,35 +495,5 @@ bool value_to_shape(Elab *e, const Value *v, SrcRange at, bool wild, Shape *out)
 void elab_not_static(Elab *e, const Value *v, SrcRange at, const char *what);
 const char *elab_join(Elab *e, const char *prefix, const char *name);
 bool pattern_match(const char *pattern, const char *s);
-
-/* batch.c: numbers that come from the batch size */
-bool batch_number(const Value *v);
-/* Any of them in a list. */
-bool batch_any(const Value *v);
-/* r, which depends on N in some way. */
-Value batch_depends(Value r);
-/* r, which was made of `from`. */
-Value batch_as(const Value *from, Value r);
-/* r = a op b. */
-Value batch_binary(const Elab *e, OpCode op, const Value *a, const Value *b, Value r);
-Value batch_unary(const Elab *e, OpCode op, const Value *a, Value r);
-/* Does it depend on N whether they are equal? */
-bool batch_equal(const Elab *e, const Value *a, const Value *b);
-/* The extent of an axis as a number. */
-Value batch_extent(const Elab *e, const Shape *s, int axis);
-/* The mark of an axis of that size which is new: 0, its factor of N, or BATCH_MIXED. */
-int64_t batch_size_mark(const Elab *e, const Value *v);
-/* From here on the entry point is one for whole batches. */
-void batch_whole(Elab *e, SrcRange at, const char *why);
-/* The same if v depends on N, where it decides what no mark can say. */
-void batch_decides(Elab *e, const Value *v, SrcRange at, const char *what);
-/* x reshaped or expanded to sizes of the program, which say by their marks where N stands; open:
- * those left open. */
-Node *batch_resized(Elab *e, OpCode op, Node *x, const Shape *asked, unsigned open);
-/* The mark of x[from:to:step] along an axis; V_NONE: no bound. */
-int64_t batch_slice_mark(const Elab *e, const Shape *s, int axis, const Value *from,
-                         const Value *to, int64_t step);
-Node *batch_slice(Elab *e, Node *x, const int64_t *start, const int64_t *step,
-                  const int64_t *size, const int64_t *mark);
 
 #endif

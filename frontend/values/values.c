@@ -6,6 +6,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "frontend/values/batch.h"
+
 Value value_error(void)
 {
     return (Value){.kind = V_ERROR};
