@@ -1,4 +1,7 @@
-/* program_elaborate: a program's files and the standard library to a module of graphs. */
+/* program_elaborate: makes a module of graphs of a program's files and the standard library.
+ *
+ * This is the driver that tools call through frontend.h.  It collects the declarations at the
+ * top of all files, sets what -D gives, and then builds the entry points (entries.c) one by one. */
 #include "frontend/entries.h"
 #include "frontend/train/train.h"
 

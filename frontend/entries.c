@@ -1,4 +1,8 @@
-/* The graphs of a module: each entry point is one run of the model's body. */
+/* The graphs of a module, one for each entry point: init, train, eval, predict ...
+ *
+ * For the driver, elaborate.c, which calls these functions one after the other.  The model's
+ * body is run anew for each entry point in a graph of its own; what the entry point is about is
+ * added to it: a train step by train/, the sums of metrics over a data set and the outputs here. */
 #include "frontend/entries.h"
 #include "frontend/train/train.h"
 

@@ -1,4 +1,5 @@
-/* Between the driver of the frontend (elaborate.c) and the entry points of a module. */
+/* What the driver of the frontend (elaborate.c) calls to build the entry points of a module
+ * (entries.c). */
 #ifndef HFTAC_FRONTEND_ENTRIES_H
 #define HFTAC_FRONTEND_ENTRIES_H
 

@@ -1,4 +1,4 @@
-/* .hdl text to a module of graphs. */
+/* The frontend for its callers, the tools: from the text of .hdl files to a module of graphs. */
 #ifndef HFTAC_FRONTEND_FRONTEND_H
 #define HFTAC_FRONTEND_FRONTEND_H
 

@@ -1,4 +1,4 @@
-/* Built-in functions that accumulate along an axis: running sums, indexed sums. */
+/* Built-in functions that accumulate along an axis: running sums, and sums by index. */
 #include "frontend/builtins/builtins.h"
 
 static Node *tensor(const Call *c, int i, bool *weak)

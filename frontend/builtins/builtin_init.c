@@ -1,4 +1,5 @@
-/* Initial values as a program writes them: distributions, Param, full tensors, Sequential. */
+/* Built-in functions for initial values: distributions, Param, tensors full of a number; and
+ * Sequential. */
 #include "frontend/builtins/builtins.h"
 
 #include <math.h>

@@ -1,4 +1,5 @@
-/* Built-in functions: constants, and what means more than its value. */
+/* Built-in functions that make constants, and those that mean more than their value: checks of
+ * indices, averages over a data set, questions about a value at compile time. */
 #include "frontend/builtins/builtins.h"
 
 #include <math.h>

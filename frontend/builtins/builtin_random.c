@@ -1,4 +1,5 @@
-/* Random values: 32 bits of Philox each, keyed by the model's seed, the step and a path. */
+/* Built-in functions for random values: 32 bits of Philox for each element, keyed by the model's
+ * seed, the step and a path. */
 #include "frontend/builtins/builtins.h"
 
 /* "encoder.0#2": the third draw in that instance. */

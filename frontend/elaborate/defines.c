@@ -1,4 +1,5 @@
-/* What is set from outside: -D, and the table of hypers with their domains. */
+/* What is set from outside the program: the values of -D, and the table of hypers with their
+ * default values and domains. */
 #include "frontend/elaborate/elab.h"
 
 #include <math.h>

@@ -1,8 +1,10 @@
-/* Running programs: names, expressions, statements, calls, layers, loops, operators on values;
- * shared by the files elab_*.c, the built-in functions and the train section, which build on it.
+/* Running a program: names, expressions, statements, calls, layers, loops and operators on
+ * values.
  *
- * What stands above - built-in functions, statements of the train section - is reached through
- * tables that the driver (frontend/elaborate.c) hands in: builtin_rows, Elab.train_statement. */
+ * The files elab_*.c in this folder implement it; built-in functions and the train section build
+ * on it.  What stands above this folder - the built-in functions and the statements of the train
+ * section - is reached through tables that the driver (frontend/elaborate.c) hands in:
+ * builtin_rows and Elab.train_statement. */
 #ifndef HFTAC_FRONTEND_ELABORATE_ELAB_H
 #define HFTAC_FRONTEND_ELABORATE_ELAB_H
 

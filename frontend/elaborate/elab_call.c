@@ -1,4 +1,5 @@
-/* Calls: putting arguments to parameters, running fns. */
+/* Calls: evaluates the arguments, assigns them to parameters by position or name, fills in the
+ * defaults, and runs what is called - a function of the program, a built-in or a layer. */
 #include "frontend/elaborate/elab.h"
 
 #include <string.h>

@@ -1,11 +1,14 @@
-/* Copying a value from one entry point's graph into another one's: first values and metrics are
- * written in the model's body and needed in graphs of their own. */
+/* Copies a value from the graph of one entry point into that of another.
+ *
+ * First values and metrics are written in the model's body, which is run in one graph, and are
+ * needed in graphs of their own: an init graph, or the end of an epoch. */
 #include "frontend/elaborate/elab.h"
 
 typedef struct GraphCopy {
     Elab *e;
     const Graph *from;
-    bool *needed; /* by id */
+    /* By id in `from`: the value depends on the node; its copy, or NULL. */
+    bool *needed;
     Node **done;
     SrcRange at;
     const char *what;

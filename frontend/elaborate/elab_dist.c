@@ -1,5 +1,5 @@
-/* Distributions of initial values: what may stand for one, and the first value of a state that an
- * init graph computes from it. */
+/* Distributions of initial values: what a program may write for one, and the node that an init
+ * graph draws a state's first value with. */
 #include "frontend/elaborate/elab.h"
 
 #include <math.h>

@@ -1,4 +1,5 @@
-/* Expressions. */
+/* Evaluates expressions other than calls and indexing: names, literals, lists, operators,
+ * conditions, ranges. */
 #include "frontend/elaborate/elab.h"
 
 #include <math.h>

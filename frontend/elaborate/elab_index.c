@@ -1,4 +1,8 @@
-/* x[i], x[a:b], x.member. */
+/* Evaluates x[...] and x.member: elements of lists, slices and gathers of tensors; the shape of a
+ * tensor, the states of a layer.
+ *
+ * The subscripts of a tensor are gone through from left to right; a Selection collects what they
+ * select from each axis, and one slice, reshape and gather are built from it in the end. */
 #include "frontend/elaborate/elab.h"
 
 #include <string.h>
@@ -65,15 +69,19 @@ static Value index_list(Elab *e, const Ast *t, const Value *base)
     return v[k];
 }
 
-/* Where x[..] stands while its subs are gone through. */
+/* What the subscripts gone through so far select from a tensor. */
 typedef struct Selection {
     IntList start, step, size;
-    int64_t mark[MAX_RANK]; /* of the operand's axes when they have been cut */
+    /* The marks of the operand's axes after the slice. */
+    int64_t mark[MAX_RANK];
     Shape result;
+    /* The axis of the operand that the next subscript is about. */
     int axis;
-    int scanned; /* axis of the operand that a loop's counter goes through, -1 */
-    int picked;  /* axis of the result along which a tensor picks elements, -1 */
-    Value picks; /* that tensor */
+    /* The axis of the operand that a loop's counter goes through, or -1. */
+    int scanned;
+    /* The axis of the result along which a tensor of indices picks elements, or -1; the tensor. */
+    int picked;
+    Value picks;
     SrcRange picks_loc;
 } Selection;
 

@@ -1,4 +1,8 @@
-/* Layers: instances of blocks, their names, their parameters and buffers. */
+/* Layers: what a call of a block makes, how layers get their dotted names, and the parameters,
+ * buffers and other states that their bodies declare.
+ *
+ * A layer is only a bound definition until it is called.  Its body then runs in a frame whose
+ * path is the layer's name, and a state w in the layer fc1 is called "fc1.w". */
 #include "frontend/elaborate/elab.h"
 
 #include <string.h>

@@ -302,10 +302,11 @@ static bool adapt_all(LoopTrial *t, bool *same)
 
 /* ---- the trial has held ---- */
 
-/* A name that the body has made: its value after the last round. */
+/* A name that the body has bound, and what it means behind the loop. */
 typedef struct LoopResult {
     const char *name;
-    int result; /* of the loop; -1: value */
+    /* The number of the loop's result that it is, or -1: it is `value` in every round. */
+    int result;
     Value value;
     bool weak;
     SrcRange loc;

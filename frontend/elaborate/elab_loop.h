@@ -1,22 +1,25 @@
-/* A loop being tried, shared by elab_loop.c (names, types, deciding) and elab_loop_nodes.c (what
- * the body is made of). */
+/* A `repeat` that is being tried as a loop; shared by elab_loop.c (names, types, whether it can
+ * be a loop) and elab_loop_nodes.c (the nodes of the body). */
 #ifndef HFTAC_FRONTEND_ELABORATE_ELAB_LOOP_H
 #define HFTAC_FRONTEND_ELABORATE_ELAB_LOOP_H
 
 #include "frontend/elaborate/elab.h"
 #include "ir/loop.h"
 
-/* A name of the scope that the body gives a new value. */
+/* A name that the body gives a new value, so that each round gets it from the round before. */
 typedef struct Carried {
     const char *name;
+    /* Its value in front of the loop. */
     Value before;
-    Type type; /* of the argument */
+    /* The argument of the body that stands for it, and its type. */
+    Type type;
     bool weak;
     Node *arg;
+    /* Its value at the end of the body. */
     Value after;
 } Carried;
 
-/* name[t] = v: collected. */
+/* One name[step * t + base] = value in the body: the loop collects the values of all rounds. */
 typedef struct Collected {
     const char *name;
     Value before;
@@ -29,18 +32,24 @@ typedef struct Collected {
 struct LoopTrial {
     Elab *e;
     const Ast *repeat;
-    int64_t first, step, count; /* the counter: first + step * round */
+    /* The counter is first + step * round, for count rounds. */
+    int64_t first, step, count;
+    /* Builds in front of the loop. */
     Builder outer;
     LoopDraft draft;
+    /* The graph of the body. */
     Graph *graph;
-    Node *rounds; /* 0 .. count - 1, outside */
+    /* 0 .. count - 1, a tensor in front of the loop. */
+    Node *rounds;
     Carried *carried;
     int n_carried, cap_carried;
     Collected *collected;
     int n_collected, cap_collected;
-    Node **moved; /* by id in graph: the copy outside */
+    /* By id in graph: the copy of the node in front of the loop, or NULL. */
+    Node **moved;
     int cap_moved;
-    bool *varies; /* by id in graph */
+    /* By id in graph: the node depends on the round. */
+    bool *varies;
     int n_varies;
 };
 

@@ -1,5 +1,6 @@
-/* Nodes of a loop's body: what depends on the round and what does not, the counter, elements that
- * are scanned or collected. */
+/* The nodes in the body of a loop that is being tried (elab_loop.c): which of them depend on the
+ * round and which are moved in front of the loop, the counter as a number or tensor, and the
+ * elements that a loop reads from a tensor (scans) or writes to one (collects) round by round. */
 #include "frontend/elaborate/elab_loop.h"
 
 #include <string.h>

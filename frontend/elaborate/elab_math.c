@@ -1,6 +1,8 @@
-/* Operators on values: numbers are computed here, tensors become nodes; element types meet by the
- * rules of language.md (weak operands take the type of the strong ones, integers stay integers
- * but in `/`). */
+/* Operators on values, for expressions and built-in functions.
+ *
+ * Numbers are computed here, at compile time; as soon as a tensor is among the operands a node
+ * is made.  Which element type the operands take is decided by elab_promote.c: for example, x +
+ * 1 of an f32 tensor x is an f32 node, and 1 becomes a constant of f32. */
 #include "frontend/elaborate/elab_loop.h"
 
 #include <math.h>

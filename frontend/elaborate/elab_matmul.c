@@ -1,4 +1,4 @@
-/* Products of tensors as an operator: a @ b. */
+/* The operator a @ b: a product of tensors. */
 #include "frontend/elaborate/elab.h"
 
 #include <string.h>

@@ -1,4 +1,4 @@
-/* Statements of a model's body: inputs, loss, metrics, outputs. */
+/* The statements that only a model's body has: inputs and targets, losses, metrics and outputs. */
 #include "frontend/elaborate/elab.h"
 
 #include <string.h>

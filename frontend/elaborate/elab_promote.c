@@ -1,10 +1,10 @@
-/* In which element type operands meet, so that no number wraps; the one place that decides it,
- * for operators, where, pad, cat, scatter_add, states and loops.
+/* Type promotion: the one place that decides in which element type operands meet, so that no
+ * number wraps; for operators, where, pad, cat, scatter_add, states and loops.
  *
  * A weak operand (a number, arange, zeros ...) takes the type of the strong tensor that it meets
- * if that type holds all of its values; else integers widen to i64, and what i64 does not hold is
- * an error.  Comparisons are of values: a number that no integer type holds is put in its place
- * among the integers first, so that x < 256 of u8 is true everywhere. */
+ * if that type holds all of its values.  Otherwise integers widen to i64, and what i64 does not
+ * hold is an error.  Comparisons compare values: a number that no integer type holds is put in
+ * its place among the integers first, so that x < 256 of u8 is true everywhere. */
 #include "frontend/elaborate/elab_loop.h"
 
 #include <math.h>
@@ -13,18 +13,20 @@
 #include "ir/scalar.h"
 
 enum {
-    SPAN_NODES = 64 /* looked at to know what values an operand may have; beyond them any */
+    /* So many nodes are looked at to find what values an operand may have; beyond them, any. */
+    SPAN_NODES = 64
 };
 
-/* Whole numbers from lo to hi; known: by more than the element type. */
+/* A value is a whole number from lo to hi; known: more than its element type says so. */
 typedef struct Span {
     double lo, hi;
     bool known;
 } Span;
 
+/* A search for a span; it may look at n_left more nodes. */
 typedef struct SpanSearch {
     const Elab *e;
-    int left; /* nodes */
+    int n_left;
 } SpanSearch;
 
 DTypeClass value_class(const Value *v)
@@ -148,7 +150,7 @@ static Span span_of_node(const Node *n, SpanSearch *l)
         return (Span){0, (double)n->type.shape.dim[n->attrs.iota.dim] - 1, true};
     if (n->op == OP_ARG && l->e->loop != NULL && dtype_class(n->type.dtype) != DTC_REAL)
         return span_of_argument(n, l);
-    if (span_rules[n->op] == NULL || dtype_class(n->type.dtype) == DTC_REAL || --l->left < 0)
+    if (span_rules[n->op] == NULL || dtype_class(n->type.dtype) == DTC_REAL || --l->n_left < 0)
         return span_of_type(n->type.dtype);
     const Span a = span_of_node(n->in[n->op == OP_WHERE ? 1 : 0], l);
     const Span b = n->n_in > 1 ? span_of_node(n->in[n->n_in - 1], l) : a;
@@ -245,7 +247,7 @@ static bool distance(const Node *n, const Node *from, SpanSearch *l, Span *d)
     *d = (Span){0, 0, true};
     if (n == from)
         return true;
-    if (--l->left < 0)
+    if (--l->n_left < 0)
         return false;
     Span other = *d;
     if (n->op == OP_ADD || n->op == OP_SUB) {

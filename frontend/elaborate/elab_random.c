@@ -1,4 +1,5 @@
-/* Random values: nodes whose bits depend on the seed, a path and a number of draws alone. */
+/* Random values: nodes whose bits depend on the model's seed, a path, and the number of the step
+ * alone, so that a model draws the same whatever is compiled beside it. */
 #include "frontend/elaborate/elab.h"
 
 Node *random_bits(Elab *e, const char *path, const Shape *shape, Node *step)

@@ -1,4 +1,5 @@
-/* Statements of bodies: bindings, state, control. */
+/* Runs the statements that all bodies have: bindings, states and their updates, if, repeat and
+ * return. */
 #include "frontend/elaborate/elab.h"
 
 #include <string.h>

@@ -1,5 +1,7 @@
-/* Types in heads, declarations and bindings: they check, and bind the dims that are not bound
- * yet. */
+/* Types as a program writes them: in heads of blocks, in declarations and in bindings.
+ *
+ * A type both checks and binds.  When x of shape [32, 10] meets `x: [N, 10]`, 10 is compared,
+ * and N, if no name N is known yet, is bound to 32. */
 #include "frontend/elaborate/elab.h"
 
 #include <string.h>
@@ -116,7 +118,7 @@ static const char *source_text(Elab *e, SrcRange at)
     return arena_strndup(e->arena, text + at.lo, at.hi - at.lo);
 }
 
-/* What is being checked against which type, for messages. */
+/* A value that is compared with a type: what both are, for messages. */
 typedef struct TypeMatch {
     const Ast *type;
     const Shape *shape;

@@ -1,5 +1,5 @@
-/* Names: the scope of the running body, the program's declarations, the standard library's, the
- * built-ins. */
+/* Finds what a name means.  It is looked for in the scope of the running body first, then among
+ * the program's declarations, the standard library's, and the built-in functions. */
 #include "frontend/elaborate/elab.h"
 
 #include <string.h>

@@ -1,4 +1,4 @@
-/* Names of tree nodes and --emit=ast. */
+/* The names of the kinds of tree nodes, and the dump of a tree for --emit=ast. */
 #include "frontend/syntax/ast.h"
 
 const char *ast_kind_text(AstKind k)

@@ -90,12 +90,14 @@ typedef enum AstKind {
 typedef struct Ast Ast;
 struct Ast {
     AstKind kind;
-    SrcRange loc;      /* all of it */
-    SrcRange name_loc; /* the name alone, where there is one */
+    /* Where the whole of it stands, and where the name stands if it has one. */
+    SrcRange loc;
+    SrcRange name_loc;
     const char *name;
     double value;
     bool flag;
-    int height; /* of the tree: 1 for a leaf; the parser refuses more than AST_MAX_HEIGHT */
+    /* The height of the tree: 1 for a leaf; the parser refuses more than AST_MAX_HEIGHT. */
+    int height;
     int n;
     Ast **kid;
     /* Set by the elaboration on a TARGETV of the model's body whose value is a tensor; flag: at

@@ -1,5 +1,7 @@
-/* A syntax tree as .hdl text in canonical layout: one statement a line, two blanks a level, no more
- * parentheses than the precedences ask for.  Parsing the text gives an equal tree. */
+/* Prints a syntax tree as .hdl text in canonical layout, for --emit=hdl.
+ *
+ * Each statement stands on a line of its own, two blanks per level, with no more parentheses
+ * than the precedences ask for.  Parsing the text again gives an equal tree. */
 #include "frontend/syntax/hdl_print.h"
 
 #include <string.h>

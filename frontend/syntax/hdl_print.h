@@ -1,4 +1,4 @@
-/* Between hdl_print.c (declarations, statements) and hdl_print_expr.c (expressions). */
+/* What hdl_print.c (declarations and statements) and hdl_print_expr.c (expressions) share. */
 #ifndef HFTAC_FRONTEND_SYNTAX_HDL_PRINT_H
 #define HFTAC_FRONTEND_SYNTAX_HDL_PRINT_H
 

@@ -1,4 +1,8 @@
-/* Expressions as .hdl text, with the fewest parentheses that keep the tree. */
+/* Prints expressions as .hdl text, with the fewest parentheses that keep the tree; for
+ * hdl_print.c.
+ *
+ * An operand gets parentheses if its operator binds weaker than its place asks for: the 1 + 2 of
+ * (1 + 2) * 3 is printed where PREC_MUL is needed, and + has only PREC_ADD. */
 #include "frontend/syntax/hdl_print.h"
 
 #include <string.h>

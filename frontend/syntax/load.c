@@ -1,7 +1,8 @@
-/* Loading a program: the root file and what it includes, each file once.
+/* Loads a program: the root file and all files that it includes, each of them once.
  *
- * An include is looked for beside the file that names it, then in the -I directories.  Two paths
- * to one file (device and inode) are one file, so that cycles end. */
+ * An include is looked for beside the file that names it first, then in the -I directories.  Two
+ * paths that lead to one file (the same device and inode) are one file, so includes in a circle
+ * end. */
 #include "frontend/frontend.h"
 
 #include <errno.h>
@@ -15,6 +16,7 @@ enum {
     MAX_DEPTH = 64
 };
 
+/* What two paths to one file have in common. */
 typedef struct FileId {
     dev_t dev;
     ino_t ino;

@@ -15,14 +15,16 @@ enum {
 typedef struct Token {
     int kind;
     SrcRange loc;
-    bool newline; /* the first on its line */
+    /* It is the first token on its line. */
+    bool newline;
     const char *name;
     double value;
     bool integer;
 } Token;
 
+/* A bracket that has been opened: '(', '[', '{' of a body, or 'S' for the { of a set. */
 typedef struct Bracket {
-    char kind; /* '(', '[', '{' of a body, 'S' for the { of a set */
+    char kind;
     SrcRange loc;
 } Bracket;
 
@@ -39,22 +41,30 @@ typedef struct Parser {
     Ast *root;
 
     void *scanner;
-    uint32_t raw_lo, raw_hi; /* of the raw token */
-    bool raw_newline;        /* a newline was skipped before it */
+    /* The raw token that the lexer has read last: where it stands, whether a newline was skipped
+     * before it, and what number it is. */
+    uint32_t raw_lo, raw_hi;
+    bool raw_newline;
     double raw_value;
     bool raw_integer;
 
-    Token ahead; /* read but not given to the grammar */
+    /* A token that has been read but not passed to the grammar yet. */
+    Token ahead;
     bool have_ahead;
-    int last; /* kind given last; 0 at the start */
+    /* The kind of the token passed last, 0 at the start; where it stood. */
+    int last;
     SrcRange last_loc;
     bool last_newline;
-    bool at_start;   /* a statement may begin here */
-    bool recovering; /* after a syntax error: every newline ends the statement */
-    bool stop;       /* give up: the rest reads as the end of the file */
+    /* A statement may begin here. */
+    bool at_start;
+    /* After a syntax error: every newline ends the statement. */
+    bool recovering;
+    /* The parser has given up: the rest reads as the end of the file. */
+    bool stop;
     Bracket open[PARSE_MAX_OPEN];
     int n_open;
-    SrcRange unclosed; /* a bracket that the last token left open */
+    /* A bracket that the last token has left open. */
+    SrcRange unclosed;
 } Parser;
 
 /* Of lexer.l: the next raw token's kind, 0 at the end. */

@@ -1,5 +1,7 @@
-/* Building the tree for the grammar, and the checks that the grammar leaves out: the height of
- * the tree, what a type, a domain and `repeat` may hold, and which statements belong in which
+/* Builds the nodes of the syntax tree for the actions of grammar.y.
+ *
+ * Besides, it checks what the grammar leaves out so that its messages can be better: how high
+ * the tree is, what a type, a domain and `repeat` may hold, and which statements belong in which
  * body. */
 #include "frontend/syntax/parse.h"
 

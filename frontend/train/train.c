@@ -1,4 +1,5 @@
-/* Reads the train section: first its sizes, then - in the train graph - everything else. */
+/* Reads the train section, in two rounds: first its sizes (batch, epochs, accumulate), before
+ * any graph is built, and then, in the train graph, everything else. */
 #include "frontend/train/train.h"
 
 #include <string.h>

@@ -1,15 +1,18 @@
-/* The train section as it is read, between train.c (reading) and train_step.c (the graph). */
+/* The train section of a program after reading: train.c fills it in, train_step.c and the files
+ * beside it build the graph of a step from it. */
 #ifndef HFTAC_FRONTEND_TRAIN_TRAIN_H
 #define HFTAC_FRONTEND_TRAIN_TRAIN_H
 
 #include "frontend/elaborate/elab.h"
 
+/* A pattern of parameter names, of `freeze` or `no_decay`; used: a parameter matches it. */
 typedef struct Pattern {
     const char *text;
     SrcRange loc;
     bool used;
 } Pattern;
 
+/* `clip norm x` or `clip value x` of gradients. */
 typedef struct Clip {
     enum {
         CLIP_NONE,
@@ -20,8 +23,9 @@ typedef struct Clip {
     SrcRange loc;
 } Clip;
 
+/* A chain of schedules, joined by `then`; its parts are V_SCHED. */
 typedef struct Schedule {
-    Value *part; /* V_SCHED, chained by `then` */
+    Value *part;
     int n;
     bool per_step;
     SrcRange loc;
@@ -29,18 +33,23 @@ typedef struct Schedule {
 
 /* One `optimizer` statement, or one `update` clause. */
 typedef struct Update {
-    const Ast *clause;    /* UPDATE, or NULL */
-    const char **targets; /* paths; NULL: every parameter */
+    /* The UPDATE clause, or NULL for an `optimizer` statement. */
+    const Ast *clause;
+    /* The paths whose parameters are updated; NULL: every parameter. */
+    const char **targets;
     int n_targets;
     Value loss, optimizer;
-    const char *name; /* of the loss in reports */
+    /* What reports call the loss. */
+    const char *name;
     Schedule schedule;
     Clip clip;
     SrcRange loc;
 } Update;
 
+/* All that the section says. */
 typedef struct Train {
-    bool sizes; /* reading batch and epochs only */
+    /* Only batch, epochs and accumulate are being read. */
+    bool sizes;
     const Ast *batch, *epochs;
     Update *updates;
     int n_updates, cap_updates;
@@ -82,7 +91,7 @@ void bind_all(Elab *e, const BoundDefinition *b);
 typedef struct Versions Versions;
 /* All losses, in the order of the clauses, as the model has them. */
 Versions *versions_new(Elab *e, int n_losses, Node *const *loss);
-/* The loss of the clause whose turn it is. */
+/* The loss of that clause, the next in order. */
 Node *versions_loss(Versions *v, int clause, Node *loss);
 /* What the parameter is in it. */
 Node *versions_param(Versions *v, const char *name);

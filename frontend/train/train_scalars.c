@@ -1,4 +1,5 @@
-/* Are the scalars finite that an update has noted (elaborate/elab_scalars.c)? */
+/* Builds the check that the scalars which an update has noted (elaborate/elab_scalars.c) are all
+ * finite. */
 #include "frontend/train/train.h"
 
 Node *scalars_finite(Elab *e, const char *optimizer, SrcRange loc)

@@ -1,4 +1,5 @@
-/* Schedules: the factor of the learning rate, per epoch or per step, one after the other. */
+/* Schedules: the factor that the learning rate is multiplied with, per epoch or per step.  A
+ * chain of schedules, `A(..) then B(..)`, runs one after the other. */
 #include "frontend/train/train.h"
 
 #include <math.h>

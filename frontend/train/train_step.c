@@ -16,18 +16,25 @@ typedef struct TrainedParam {
 typedef struct Step {
     Elab *e;
     Train *train;
-    Versions *versions; /* NULL: there are no clauses */
-    Node **losses;      /* by update, as the model has them */
+    /* NULL: the section has no `update` clauses. */
+    Versions *versions;
+    /* By update: its loss as the model has it. */
+    Node **losses;
+    /* True if the step went well, so that states may be written. */
     Node *ok;
-    Node *last; /* of the batches that are accumulated; NULL: each is a step */
-    /* Of the update that is being built. */
+    /* True in the last of the batches that are accumulated; NULL: each batch is a step. */
+    Node *last;
+    /* What follows is about the update that is being built. */
     Update *update;
     Node *loss;
     TrainedParam *params;
     int n_params;
-    Value factor;       /* of the schedule: NUM or weak scalar */
-    Value lr;           /* with the factor; NONE: the optimizer has none */
-    const char *number; /* of the update, in names of states: ".1"; "" if there is only one */
+    /* The schedule's factor: a NUM or a weak scalar. */
+    Value factor;
+    /* The learning rate with the factor in it; NONE if the optimizer has none. */
+    Value lr;
+    /* The number of the update in names of states, as ".1"; "" if there is only one. */
+    const char *number;
 } Step;
 
 static bool matches(Pattern *p, int n, const char *name)
