@@ -1,10 +1,12 @@
 #!/usr/bin/env bash
-# sanitize.sh SOURCE-DIR BUILD-DIR: builds with -fsanitize=address,undefined and runs the tests that
-# exercise compiler and runtime under it.  Leaks count in the runtime's test; hftac frees its memory
-# by ending.
+# sanitize.sh SOURCE-DIR BUILD-DIR [LAUNCHER]: builds with -fsanitize=address,undefined and runs the
+# tests that exercise compiler and runtime under it.  LAUNCHER is the compiler launcher (ccache) of
+# the build that asks, so that this second build is as cheap as the first where nothing changed.
+# Leaks count in the runtime's test; hftac frees its memory by ending.
 set -u
 cmake -S "$1" -B "$2" -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo \
-    -DCMAKE_C_FLAGS_RELWITHDEBINFO="-O1 -g1" -DHFTAC_SANITIZE=ON >"$2.log" 2>&1 ||
+    -DCMAKE_C_FLAGS_RELWITHDEBINFO="-O1 -g1" -DHFTAC_SANITIZE=ON \
+    -DCMAKE_C_COMPILER_LAUNCHER="${3-}" >"$2.log" 2>&1 ||
     { tail -n 20 "$2.log"; exit 1; }
 cmake --build "$2" >"$2.log" 2>&1 || { tail -n 40 "$2.log"; exit 1; }
 rm -f "$2.log"
