@@ -121,7 +121,7 @@ Node *build_seed(Builder *b)
 Node *build_same_leaf(Builder *b, const Node *n)
 {
     RunValue value;
-    switch (op_info(n->op)->data) {
+    switch ((LeafKind)op_info(n->op)->data) {
     case LEAF_INPUT:
         return build_input(b, n->attrs.leaf.name);
     case LEAF_STATE:
@@ -134,9 +134,11 @@ Node *build_same_leaf(Builder *b, const Node *n)
         if (run_value_find(n->attrs.leaf.name, &value))
             return build_scalar(b, value);
         diag_internal(NULL, "no scalar of the run is called %s", n->attrs.leaf.name);
-    default:
-        return graph_append(b->graph, n);
+    case LEAF_CONST:
+    case LEAF_ARG:
+        break;
     }
+    return graph_append(b->graph, n);
 }
 
 Node *build_table(Builder *b, DType dtype, const Shape *shape, const double *data)

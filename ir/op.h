@@ -23,7 +23,9 @@ typedef enum ScalarFn {
     SC_COUNT
 } ScalarFn;
 
-enum {
+/* What the column `data` of an operator's row holds, by its kind.  A switch over it casts it to the
+ * enum, so that a new enumerator is a warning wherever it is to be dealt with. */
+typedef enum LeafKind {
     LEAF_INPUT,
     LEAF_STATE,
     LEAF_HYPER,
@@ -31,22 +33,25 @@ enum {
     LEAF_SEED,
     LEAF_CONST,
     LEAF_ARG
-};
-enum {
+} LeafKind;
+
+typedef enum ViewKind {
     VIEW_RESHAPE,
     VIEW_EXPAND,
     VIEW_PERMUTE,
     VIEW_SLICE,
     VIEW_WINDOW,
     VIEW_LAYOUT
-};
-enum {
+} ViewKind;
+
+typedef enum IndexKind {
     INDEX_IOTA,
     INDEX_RANDOM,
     INDEX_PAD,
     INDEX_UNWINDOW,
     INDEX_GATHER
-};
+} IndexKind;
+
 enum {
     SCATTER_SUM,
     SCATTER_SCAN

@@ -85,7 +85,7 @@ static Index windowed(const Node *view, const Index *i)
 Index index_view(IndexSpace *s, const Node *view, const Index *i)
 {
     const Shape *from = &view->in[0]->type.shape;
-    switch (op_info(view->op)->data) {
+    switch ((ViewKind)op_info(view->op)->data) {
     case VIEW_RESHAPE:
         return index_reshape(s, &view->type.shape, from, i);
     case VIEW_EXPAND:
@@ -98,9 +98,8 @@ Index index_view(IndexSpace *s, const Node *view, const Index *i)
         return windowed(view, i);
     case VIEW_LAYOUT:
         return *i;
-    default:
-        diag_internal(NULL, "%%%s is no view", view->name);
     }
+    diag_internal(NULL, "%%%s is no view", view->name);
 }
 
 /* ---- guards ---- */
@@ -178,7 +177,7 @@ static void read_unwindow(IndexSpace *s, const Node *n, const Index *i, Reading 
 
 static void read_indexed(const Reader *r, const Node *n, int k, const Index *i, Reading *out)
 {
-    switch (op_info(n->op)->data) {
+    switch ((IndexKind)op_info(n->op)->data) {
     case INDEX_RANDOM: /* seed and step */
         out->at.rank = 0;
         return;
@@ -195,9 +194,10 @@ static void read_indexed(const Reader *r, const Node *n, int k, const Index *i, 
             r->value_as_index(r->client, n->in[1], i, n->in[0]->type.shape.dim[dim]);
         return;
     }
-    default: /* INDEX_IOTA has no operands */
-        diag_internal(NULL, "%%%s has no operand %d", n->name, k);
+    case INDEX_IOTA:
+        break;
     }
+    diag_internal(NULL, "%%%s has no operand %d", n->name, k);
 }
 
 /* ---- reductions ---- */

@@ -351,14 +351,17 @@ Affine emit_eval_as_index(Emit *e, const Node *n, const Index *i, int64_t extent
 
 static LLVMValueRef eval_index(Emit *e, const Node *n, const Index *i)
 {
-    switch (op_info(n->op)->data) {
+    switch ((IndexKind)op_info(n->op)->data) {
     case INDEX_IOTA:
         return emit_affine(e, &i->at[n->attrs.iota.dim]);
     case INDEX_RANDOM:
         return eval_random(e, n, i);
-    default:
-        return eval_operand(e, n, 0, i);
+    case INDEX_PAD:
+    case INDEX_UNWINDOW:
+    case INDEX_GATHER:
+        break;
     }
+    return eval_operand(e, n, 0, i);
 }
 
 static __attribute__((noinline)) LLVMValueRef load_at(Emit *e, const Buffer *b, const Index *i)

@@ -131,14 +131,17 @@ static const char *eval_random(Cuda *c, const Node *n, const Index *i, CudaLevel
 
 static const char *eval_index(Cuda *c, const Node *n, const Index *i, CudaLevel *at)
 {
-    switch (op_info(n->op)->data) {
+    switch ((IndexKind)op_info(n->op)->data) {
     case INDEX_IOTA:
         return cuda_value(c, at, DT_I64, cuda_affine(c, &i->at[n->attrs.iota.dim]));
     case INDEX_RANDOM:
         return cuda_value(c, at, DT_I64, eval_random(c, n, i, at));
-    default:
-        return eval_operand(c, n, 0, i, at);
+    case INDEX_PAD:
+    case INDEX_UNWINDOW:
+    case INDEX_GATHER:
+        break;
     }
+    return eval_operand(c, n, 0, i, at);
 }
 
 static const char *eval_expr(Cuda *c, const Node *n, const Index *i, CudaLevel *at)

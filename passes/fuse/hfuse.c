@@ -14,16 +14,19 @@
 static bool leaf_per_model(const Node *n)
 {
     RunValue v;
-    switch (op_info(n->op)->data) {
+    switch ((LeafKind)op_info(n->op)->data) {
     case LEAF_STATE:
     case LEAF_HYPER:
     case LEAF_SEED:
         return true;
     case LEAF_SCALAR:
         return run_value_find(n->attrs.leaf.name, &v) && run_value_per_model(v);
-    default:
-        return false;
+    case LEAF_INPUT:
+    case LEAF_CONST:
+    case LEAF_ARG:
+        break;
     }
+    return false;
 }
 
 static Interval models_of(const Graph *g, const Node *n, Interval all)

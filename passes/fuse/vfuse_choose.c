@@ -203,14 +203,17 @@ static double expr_cost(Fuse *f, Node *n)
 
 static double index_cost(Fuse *f, Node *n)
 {
-    switch (op_info(n->op)->data) {
+    switch ((IndexKind)op_info(n->op)->data) {
+    case INDEX_IOTA:
     case INDEX_RANDOM:
-        return node_own_cost(n);
+        break;
+    case INDEX_PAD:
+    case INDEX_UNWINDOW:
+        return node_own_cost(n) + read_cost(f, n->in[0]);
     case INDEX_GATHER:
         return gather_cost(f, n);
-    default:
-        return node_own_cost(n) + (n->n_in ? read_cost(f, n->in[0]) : 0);
     }
+    return node_own_cost(n);
 }
 
 static double node_cost(Fuse *f, Node *n)

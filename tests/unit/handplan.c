@@ -92,7 +92,7 @@ static Buffer *leaf_buffer(Maker *m, const Node *n)
     const Module *mod = m->plan->module;
     RunValue v;
     Buffer *b = NULL;
-    switch (op_info(n->op)->data) {
+    switch ((LeafKind)op_info(n->op)->data) {
     case LEAF_INPUT:
         b = buffer_new(m, n->name, BUF_INPUT, &n->type);
         b->index =
@@ -129,6 +129,8 @@ static Buffer *leaf_buffer(Maker *m, const Node *n)
         if (n->attrs.value.data.n == 1)
             return NULL;
         b = buffer_new(m, n->name, BUF_CONST, &n->type);
+        break;
+    case LEAF_ARG: /* what the loop was given, wherever that lies */
         break;
     }
     return b;

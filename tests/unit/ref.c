@@ -249,7 +249,7 @@ static int64_t viewed(const Node *n, int64_t i, const int64_t *index)
 {
     const Shape *x = &n->in[0]->type.shape;
     int64_t at[MAX_RANK] = {0};
-    switch (op_info(n->op)->data) {
+    switch ((ViewKind)op_info(n->op)->data) {
     case VIEW_EXPAND:
         return broadcast(x, n->type.shape.rank, index);
     case VIEW_PERMUTE:
@@ -267,9 +267,11 @@ static int64_t viewed(const Node *n, int64_t i, const int64_t *index)
                 at[d] += n->attrs.window.dilation.v[d] * index[tap++];
         }
         return ravel(x, at);
-    default: /* reshape; a layout is the same value */
-        return i;
+    case VIEW_RESHAPE:
+    case VIEW_LAYOUT: /* the same value */
+        break;
     }
+    return i;
 }
 
 static void eval_view(const Eval *e, const Node *n, double *out)
@@ -402,7 +404,7 @@ uint32_t ref_random(uint64_t seed, uint64_t step, const char *path, uint64_t ele
 static void eval_index(const Eval *e, const Node *n, double *out)
 {
     const int64_t count = shape_count(&n->type.shape);
-    switch (op_info(n->op)->data) {
+    switch ((IndexKind)op_info(n->op)->data) {
     case INDEX_IOTA:
         for (int64_t i = 0; i < count; i++) {
             int64_t index[MAX_RANK];
@@ -424,9 +426,8 @@ static void eval_index(const Eval *e, const Node *n, double *out)
     case INDEX_GATHER:
         eval_gather(e, n, out);
         return;
-    default:
-        fail(n, "an unknown index operator");
     }
+    fail(n, "an unknown index operator");
 }
 
 /* --- reductions and contractions
