@@ -36,7 +36,8 @@ typedef struct ReductionWalk {
     const ReductionInfo *info;
     /* Element type of what is joined. */
     DType dtype;
-    /* Index of the operand (ir/reading.h); 0 along the reduced axes, to be replaced by the loops'. */
+    /* Index of the operand (ir/reading.h); 0 along the reduced axes, to be replaced by the
+     * loops'. */
     Index at;
     /* The reduced axes of the operand in ascending order, and their extents. */
     int axis[MAX_RANK];

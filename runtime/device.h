@@ -94,7 +94,8 @@ typedef struct Rows {
 
 struct DeviceKind {
     const char *name;
-    /* Allocates everything; later there may only be copies of tensors and orders.  Inputs that are drawn hold NaN. */
+    /* Allocates everything; later there may only be copies of tensors and orders.  Inputs that
+     * are drawn hold NaN. */
     hftac_status (*open)(const DeviceSetup *setup, Device **out);
     void (*close)(Device *d);
     /* A state of a model, in stored order, HftacState.bytes of it; clear: all bytes 0. */

@@ -257,9 +257,10 @@ HFTAC_TRY hftac_set_model_plan(hftac_array *array, int32_t model, int64_t epochs
                                int64_t steps_per_epoch);
 HFTAC_TRY hftac_read_model_epoch(const hftac_array *array, int32_t model, int64_t *epoch);
 HFTAC_TRY hftac_set_model_epoch(hftac_array *array, int32_t model, int64_t epoch);
-/* Ends the epoch: its number goes up, for every model too, hftac_read_epoch_metric starts anew.  A schedule
- * that follows a metric takes each model's own value of it: that of an evaluation since the last
- * training step, else the mean over the epoch's steps; HFTAC_NO_METRIC: nothing new to follow. */
+/* Ends the epoch: its number goes up, for every model too, hftac_read_epoch_metric starts anew.
+ * A schedule that follows a metric takes each model's own value of it: that of an evaluation
+ * since the last training step, else the mean over the epoch's steps; HFTAC_NO_METRIC: nothing
+ * new to follow. */
 enum {
     HFTAC_NO_METRIC = -1
 };

@@ -93,7 +93,7 @@ for file in "$root"/tests/golden/cuda*.hdl "$tmp"/samples/*.hdl; do
     case $file in "$tmp"/*) archs=${archs:+sm_90} ;; esac
     grep -q '^model' "$file" && test_program "$file"
     if [ -z "$archs$cxx" ]; then
-        echo "skipped"
+        echo "skipped: hftac was built without NVRTC, and there is no C++ compiler"
         exit 77
     fi
 done

@@ -36,8 +36,12 @@ match() { # patterns text: fixed strings in order
 }
 
 for test in *.hdl *.hir; do
-    [ -e "$test" ] || continue
-    grep -q '^# run:' "$test" || continue
+    [ -e "$test" ] || continue # no file ends so
+    if ! grep -q '^# run:' "$test"; then
+        echo "FAILED: $test says not how it is run"
+        failed=$((failed + 1))
+        continue
+    fi
     base=${test%.*}
     run_test "$test"
     ok=1

@@ -1,8 +1,8 @@
 /* Where hftac writes: every output goes through output_write.
  *
  * A regular file is written without a name and takes its place at the end
- * (runtime/files/atomic_file.h).  Signals that end the program wait for that short while, so that it
- * leaves either nothing or all of it. */
+ * (runtime/files/atomic_file.h).  Signals that end the program wait for that short while, so that
+ * it leaves either nothing or all of it. */
 #include "tools/hftac_output.h"
 
 #include <errno.h>

@@ -1,4 +1,5 @@
-/* Nearness is the edit distance; what is further away than a third of the word and one is no slip. */
+/* Nearness is the edit distance; what is further away than a third of the word and one is no
+ * slip. */
 #include "tools/nearest.h"
 
 #include <string.h>

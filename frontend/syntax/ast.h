@@ -4,21 +4,19 @@
  *   FILE     decl*                                                              name: path
  *   CONST, ARCH, HYPER   BIND*
  *   BIND     expr domain?                                                       name
- *   DOMAIN   RANGE, LOG, INT: lo hi step?;  SET: expr*                          name: "", "log",
- *   "int", "set"
- *   INCLUDE                                                                     name: the path as
- *   written
+ *   DOMAIN   RANGE, LOG, INT: lo hi step?;  SET: expr*                          name
+ *            (the name is "", "log", "int" or "set")
+ *   INCLUDE                                     name: the path as it is written
  *   FN       PARAMS (expr | BODY)                                               name
  *   BLOCK    PARAMS? PARAMS RESULTS? BODY       hyper-parameters, inputs        name
  *   MODEL    BODY                                                               name
- *   TRAIN    BODY of train statements                                           name (NULL:
- *   nameless)
+ *   TRAIN    BODY of train statements                                           name, or NULL
  *   OPTDEF   PARAMS PARAMS BODY                 `optimizer Adam(..) on (p, g) {` name
  *   SCHEDDEF PARAMS (expr | BODY)               `schedule StepLR(..) = expr`    name
  *   PARAMS   PARAM*
  *   PARAM    type? default?                                                     name
- *   TYPE     dim*                               flag: begins with `...` (not a kid); name:
- *   element type or NULL
+ *   TYPE     dim*                               name: the element type, or NULL
+ *            (flag: it begins with `...`, which is no kid)
  *   RESULTS  TYPE*
  *   BODY     stmt*
  * statements
@@ -29,13 +27,13 @@
  *   RETURN   expr*
  *   ASSIGN   LHS value                          several values: a LIST
  *   LHS      target*
- *   TARGETV  type? index?                       index: name[index] = ...        name ("self" for
- *   self[i], "_")
+ *   TARGETV  type? index?                       index: name[index] = ...        name
+ *            (the name may be "self", for self[i], and "_")
  *   STATE    TYPE? init?                        `state m = 0`, `state x : f32[C] = 0`   name
  *   NEXT     expr                               `m := expr`                     name
  *   IF       cond BODY (BODY | IF)?
- *   REPEAT   expr BODY                          names: kids[2..] NAME           (`repeat i, row
- *   in rows`)
+ *   REPEAT   expr BODY                          names: kids[2..] NAME
+ *            (`repeat i, row in rows`)
  *   INIT     STRING expr                        init "g.*.weight" normal(..)
  * train statements
  *   BATCH    expr                                                               name
@@ -57,8 +55,7 @@
  *   SLICE    lo? hi?
  *   MEMBER   base                                                               name
  *   UNARY    x                                                                  name: "-", "not"
- *   BINARY   x y                                                                name: "+", "//",
- *   "==", "and", ...
+ *   BINARY   x y                                                                name: "+", ...
  *   PIPE     x callee                           x |> f  or  x |> f(args)
  *   COND     then cond else                     then if cond else else */
 #ifndef HFTAC_FRONTEND_SYNTAX_AST_H

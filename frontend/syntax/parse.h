@@ -8,9 +8,10 @@
 
 #include "frontend/syntax/ast.h"
 
+/* Brackets that may be open at once. */
 enum {
     PARSE_MAX_OPEN = 256
-}; /* brackets open at once */
+};
 
 typedef struct Token {
     int kind;

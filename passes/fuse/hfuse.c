@@ -1,8 +1,8 @@
 /* Horizontal fusion: one graph for B models.
  *
- * A value is per model if anything it reads is: a state, a hyper, the clock, a seed, an `each` input.  Its
- * type then carries the interval of models it holds for; its shape stays that of one model.  The
- * form says how a target computes the models of one operator together.
+ * A value is per model if anything it reads is: a state, a hyper, the clock, a seed, an `each`
+ * input.  Its type then carries the interval of models it holds for; its shape stays that of one
+ * model.  The form says how a target computes the models of one operator together.
  *
  * Invariant: nothing but the interval depends on B - same nodes, same names, same order for 2
  * models or 200. */

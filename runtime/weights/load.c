@@ -1,5 +1,5 @@
-/* Loading models from what was saved, here or by PyTorch: every difference in keys, shapes and types
- * is told before anything changes. */
+/* Loading models from what was saved, here or by PyTorch: every difference in keys, shapes and
+ * types is told before anything changes. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>

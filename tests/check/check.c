@@ -1,8 +1,8 @@
 /* What the check programs share; see check.h.
  *
- * Golden files are safetensors whose metadata describes the case.  A program is compiled by running
- * the hftac that lies beside the check program, into a folder below /tmp that check_end removes, and
- * opened with libhftac as users do. */
+ * Golden files are safetensors whose metadata describes the case.  A program is compiled by
+ * running the hftac that lies beside the check program, into a folder below /tmp that check_end
+ * removes, and opened with libhftac as users do. */
 #include "tests/check/check.h"
 
 #include <dirent.h>

@@ -2,11 +2,11 @@
  * list of devices: whatever runs on it and gives the bits of the CPU holds no pointer into device
  * memory and tells the device of every change.
  *
- * It is the CPU device behind a wall.  Its memory (hft_cpu_allocate is defined here and not
- * taken from the library) lies in pages that can be read and written during its own calls only.
- * Results and outputs are handed out as copies; entries see a copy of the control, which is made
- * anew only after control_changed.  Tensors that have a number are copied once, orders of samples
- * when they are set, and batches are taken from the copies.  The results of four runs can be had. */
+ * It is the CPU device behind a wall.  Its memory (hft_cpu_allocate is defined here and not taken
+ * from the library) lies in pages that can be read and written during its own calls only. Results
+ * and outputs are handed out as copies; entries see a copy of the control, which is made anew
+ * only after control_changed.  Tensors that have a number are copied once, orders of samples when
+ * they are set, and batches are taken from the copies.  The results of four runs can be had. */
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>

@@ -1,5 +1,5 @@
-/* The reference for values of the IR; see ref.h.  One function per kind of operator, each a loop over
- * the result's elements. */
+/* The reference for values of the IR; see ref.h.  One function per kind of operator, each a loop
+ * over the result's elements. */
 #include "tests/unit/ref.h"
 
 #include <math.h>

@@ -540,7 +540,8 @@ static void run_case(const Case *c)
     lab_close(&l);
 }
 
-/* Scalar functions have their cases in tests/check/check_grad_rows.c, which asks for one of each. */
+/* Scalar functions have their cases in tests/check/check_grad_rows.c, which asks for one of each.
+ */
 static void check_coverage(void)
 {
     for (int op = 0; op < OP_COUNT_; op++) {
