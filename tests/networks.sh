@@ -16,7 +16,8 @@ result() { if [ "$1" = 0 ]; then passed=$((passed + 1)); else failed=$((failed +
 full() {
     local name=$1 parameters=$2 seconds=$3
     shift 3
-    python3 "$data" limits "$seconds" 1024 "$bin/hftac" "$root/samples/$name.hdl" -B 4 -o full.so \
+    case " $* " in *" -B "*) ;; *) set -- -B 4 "$@" ;; esac
+    python3 "$data" limits "$seconds" 1024 "$bin/hftac" "$root/samples/$name.hdl" -o full.so \
         "$@" >out 2>&1
     local status=$?
     echo "full $name $*"
