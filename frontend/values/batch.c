@@ -66,9 +66,11 @@ static bool same_for_all_n(const Elab *e, OpCode op, const Value *a, const Value
     case SC_LT:
     case SC_GE:
         return (first < 0) == (last < 0);
-    default:
+    case SC_GT:
+    case SC_LE:
         return (first > 0) == (last > 0);
     }
+    return false; /* no comparison: nothing is known of it */
 }
 
 static bool whole_in(double v)
@@ -103,9 +105,8 @@ static bool factor_of(const Elab *e, OpCode op, const Value *a, const Value *b, 
     case SC_MAX:
         *k = (value_number(a) < value_number(b)) == (op == OP_MIN) ? ka : kb;
         return same_for_all_n(e, OP_LT, a, b);
-    default:
-        return false;
     }
+    return false; /* of every other function it is not known */
 }
 
 Value batch_binary(const Elab *e, OpCode op, const Value *a, const Value *b, Value r)

@@ -183,9 +183,8 @@ static unsigned kinds_scalar(const Judge *j, const Node *n, const unsigned *in, 
         return all & (EXACT | POSITION | NATURAL);
     case SC_MAX:
         return (all & (EXACT | POSITION)) | ((in[0] | in[1]) & NATURAL);
-    default:
-        return exact;
     }
+    return exact; /* whatever else is computed of exact values is exact */
 }
 
 static unsigned kinds_expr(Judge *j, const Node *n, const int64_t *mark)
